@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from netsim.engine.engine import Engine
     from netsim.model.columns import Ints
 
-NAMED = 5  # maximum number of flows in a message; it counts the others
+NAMED = 5  # maximum number of flows that a message lists; it counts the rest
 
 CIRCUIT_SLOTS = TableSpec.of(
     "circuit_slots",
@@ -83,8 +83,7 @@ def current_circuits(engine: Engine) -> Circuits | None:
 
 
 def circuit_metrics(engine: Engine, slots: Table | None) -> dict[str, Any]:
-    """Return the summary of circuits: their mean duty cycle (over changing ones, if any), and
-    drops.
+    """Return the circuit summary: the mean duty cycle (of changing circuits, if any) and drops.
 
     With `slots` (`slot_table`), also the number of slots that began and the exposed wait; with
     opportunistic indirection, the number of indirect packets.

@@ -1,7 +1,7 @@
-"""Interruptions of flows: faults of links and new routes, recovery from them, PFC without end.
+"""Interruptions of flows: link faults, reroutes and recovery, PFC deadlocks and storms.
 
 A sampled flow recovers when it receives again after a link went down. In a deadlock, ports wait for
-each other in a cycle. A storm is a class that its neighbor paused until the port's watchdog acted.
+each other in a cycle. A storm is a pause of a class that lasts until the port's watchdog acts.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ NONE = -1
 
 
 def fault_table(network: Network, faults: LinkFaults, end_ps: int) -> Table:
-    """Return the faults up to `end_ps`, in order of time."""
+    """Return the faults up to `end_ps`, in time order."""
     parts = [_outages(network, faults), *_intervals(network, faults), _reroutes(network, faults)]
     table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     happened = np.flatnonzero(table["start_ps"] < end_ps)
@@ -130,8 +130,8 @@ def _outages(network: Network, faults: LinkFaults) -> Table:
 
 
 def _intervals(network: Network, faults: LinkFaults) -> list[Table]:
-    """Return intervals with another rate or with loss; each ends where its link's next one begins.
-    The value of loss is the loss probability of a packet of one byte."""
+    """Return the intervals of changed rate or of loss; each ends where its link's next one begins.
+    The value of a loss is the loss probability of a one-byte packet."""
     n = faults.interval_start_ps.size
     port = np.repeat(np.arange(network.n_ports), np.diff(faults.interval_ptr))
     until = np.append(faults.interval_start_ps[1:], NONE)
@@ -190,8 +190,8 @@ def _reroutes(network: Network, faults: LinkFaults) -> Table:
 def deadlock_table(engine: Engine) -> Table | None:
     """Return a cycle of ports that wait for each other and never send again, None if there is none.
 
-    A port is stuck if its neighbor pauses it, and all packets that the neighbor has from it wait
-    for ports that are stuck.
+    A port is stuck if its neighbor pauses it, and all packets that the neighbor holds from it wait
+    for stuck ports.
     """
     found = engine.pauses()
     if found is None or not found.is_stopped.any():
@@ -233,7 +233,7 @@ def _stuck(found: Pauses, sent_by: Ints) -> NDArray[np.bool_]:
 
 
 def deadlock_text(engine: Engine) -> str:
-    """Return the deadlock of a run in words, "" if there is none."""
+    """Describe the deadlock of a run; "" if there is none."""
     table = deadlock_table(engine)
     return "" if table is None else _text(_summary(table))
 
@@ -259,7 +259,7 @@ def _text(found: Mapping[str, Any]) -> str:
 
 
 def storm_table(engine: Engine) -> Table | None:
-    """Return the storms that a watchdog noticed, None if there were none. A discipline has a
+    """Return the storms that a watchdog detected, None if there were none. A discipline has a
     watchdog if its classes have a field ``n_storms``, as in `queues/pfc.py`."""
     fields = engine.class_fields(
         "n_storms", "first_storm_ps", "storm", "storm_began_ps", "storm_ps", "storm_drops"
@@ -376,8 +376,8 @@ TITLES = {"down": "outages", "rate": "other rates", "loss": "losses", "reroute":
 
 
 def report(run: Run) -> dict[str, Any]:
-    """Add the tables of faults, of a deadlock in which the run ended, and of storms; return the
-    number of each kind of fault, the deadlock, the storms and the recovery."""
+    """Add the tables of faults, of storms, and of a deadlock that ended the run; return fault
+    counts by kind, the deadlock, the storms and the recovery."""
     engine = run.engine
     if engine is None:
         return {}

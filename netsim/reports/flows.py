@@ -182,7 +182,7 @@ def _tables(scenario: Scenario, n: int) -> Table:
 def _segments(
     scenario: Scenario, segments: RelaySegments, start_ps: np.ndarray, done_ps: np.ndarray
 ) -> Table:
-    """Return one row per flow of messages that have several."""
+    """Return one row per flow of each message that has several flows."""
     of = np.flatnonzero(np.bincount(segments.message)[segments.message] > 1)
     columns = (segments.queue_pair, segments.segment, segments.chunk, segments.message)
     of = of[np.lexsort([column[of] for column in columns])]
@@ -311,7 +311,7 @@ def fair_metrics(point: Point, scenario: Scenario) -> dict[str, dict[str, float]
 
 
 def flow_metrics(flows: Table) -> dict[str, Any]:
-    """Return counts and statistics of flows; statistics are without control messages, if any."""
+    """Return flow counts and statistics; the statistics exclude control messages."""
     done = flows["fct_ps"] >= 0
     control = flows.get("flow_kind", np.empty(done.size, "U1")) == CONTROL
     figures: dict[str, Any] = {
@@ -373,7 +373,7 @@ def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def locked_senders(engine: Engine, keep_pace: NDArray[np.bool_], packet_bytes: int) -> str:
     """Return a note if some long flows to a host lost far more than others at drop-tail queues,
-    else "". Only flows that `keep_pace` (bool[n_flows]) in spite of losses are compared.
+    else "". Only flows that `keep_pace` (bool[n_flows]) despite losses are compared.
 
     Simulated clocks do not drift, so such senders stay in step (MODEL.md, "No favorites").
     """

@@ -1,4 +1,4 @@
-"""Jobs of one run (traffic `jobs`): hosts, times and flows of each; how they slow each other."""
+"""Jobs of one run (traffic `jobs`): hosts, times and flows of each, and mutual slowdowns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORDER = 12  # after the table of flows
 
 RUN = "traffic.run"  # axis of the jobs that run
 ALL = "all"
-MAX_HOSTS = 24  # most characters of the hosts of a job
+MAX_HOSTS = 24  # maximum characters for the hosts of a job
 
 
 def report(run: Run) -> dict[str, Any]:
@@ -42,8 +42,8 @@ def report(run: Run) -> dict[str, Any]:
 
 
 def _metrics(job: Job, flows: Table, ends_ps: Ints | None) -> dict[str, Any]:
-    """Return a job's hosts, start, end and duration (None if it did not end), and its flows'; for
-    a job of a list also its arrival and how long it waited."""
+    """Return a job's hosts, start, end, duration (None if it did not end) and flow metrics; for a
+    job of a list also its arrival and its wait."""
     done = np.where(flows["fct_ps"] < 0, -1, flows["start_ps"] + flows["fct_ps"])
     done = done if ends_ps is None else np.concatenate([done, ends_ps[job.tasks]])
     end_ps = int(done.max()) if done.min() >= 0 else None
@@ -66,7 +66,7 @@ def _metrics(job: Job, flows: Table, ends_ps: Ints | None) -> dict[str, Any]:
 
 
 def _ranges(hosts: Ints) -> str:
-    """Return hosts as in a file, in order: "0..7, 12"."""
+    """Return hosts in their order, with ranges as in experiment files: "0..7, 12"."""
     cuts = [0, *(np.flatnonzero(np.diff(hosts) != 1) + 1).tolist(), hosts.size]
     runs = [(hosts[first], hosts[last - 1]) for first, last in pairwise(cuts)]
     return ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in runs)
@@ -82,7 +82,7 @@ def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:
 
 
 class Told(NamedTuple):
-    """A job of the point with this index, and its time alone, if it also ran alone."""
+    """A job of the point with this index, and its duration alone, if it also ran alone."""
 
     point: int
     job: Mapping[str, Any]
@@ -95,8 +95,8 @@ class Told(NamedTuple):
 
 
 def told(points: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[Told]:
-    """Return the jobs of points, each its values on axes and its summary: only jobs that ran
-    together, if others also ran alone."""
+    """Return the jobs of `points`, which are pairs of axis values and summary. If jobs also ran
+    alone, return only the jobs that ran together."""
     found, alone = [], {}
     for k, (axes, summary) in enumerate(points):
         shared = {axis: str(value) for axis, value in axes.items() if axis != RUN}
@@ -114,7 +114,7 @@ def told(points: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[
 def sweep_sections(
     rows: Sequence[Mapping[str, Any]], summaries: Sequence[Mapping[str, Any]], axes: Sequence[str]
 ) -> Iterator[Wide]:
-    """Yield the jobs of each point; where some ran alone, only jobs that ran together."""
+    """Yield the jobs of each point; if some also ran alone, only the jobs that ran together."""
     points = [
         ({axis: row.get(axis) for axis in (*axes, "seed")}, one)
         for row, one in zip(rows, summaries, strict=True)

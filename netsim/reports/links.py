@@ -140,7 +140,7 @@ def link_table(engine: Engine) -> Table:
 
 
 def end_names(network: Network) -> np.ndarray:
-    """Return the name of each port's node, or of the port ("h3:1") for a host with several."""
+    """Return the name of each port's node, or of the port itself ("h3:1") for a multi-port host."""
     names = np.array([network.node_name(n) for n in range(network.n_nodes)])[network.port_node]
     several = np.diff(network.node_first_port)[network.port_node] > 1
     own = np.flatnonzero(several[: network.n_host_ports])
@@ -171,7 +171,7 @@ def circuit_columns(engine: Engine) -> Table:
     if circuits is None:
         return {}
     counters = engine.link_counters()
-    names = np.array([*circuits.names, ""])  # that of -1 is the last
+    names = np.array([*circuits.names, ""])  # index -1 finds the last
     return {
         "circuit_switch": np.repeat(names[circuits.of_port], engine.fabric.n_link_classes),
         "no_circuit_drops": counters.no_circuit_packets,

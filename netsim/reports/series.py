@@ -42,7 +42,7 @@ ORDER = 70
 
 
 def series_table(engine: Engine, found: SeriesReading) -> Table:
-    """Return a row per interval of each thing. Missing values are below zero."""
+    """Return a row per interval of each port class, host and flow. Missing values are negative."""
     network = engine.network
     ports, cls = np.divmod(found.queues.things, engine.fabric.n_link_classes)
     classes = {"traffic_class": np.broadcast_to(cls, (found.end_ps.size, cls.size))}
@@ -75,7 +75,7 @@ def series_table(engine: Engine, found: SeriesReading) -> Table:
 
 
 def _column(part: Table, name: str) -> np.ndarray:
-    """Return a column of a part, or missing values if it has none."""
+    """Return a column of a part, or missing values if the part lacks it."""
     if name in part:
         return part[name]
     rows = part["time_ps"].size

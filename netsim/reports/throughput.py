@@ -93,7 +93,7 @@ saturation_bound   1      saturation_bound   offered load at which some link is 
 """)
 )
 
-FEWEST_BATCHES = 5  # fewest batches that joining may leave
+FEWEST_BATCHES = 5  # minimum number of batches after joining
 MIN_ROUND_TRIPS = 10  # round trips below which a warm-up is reported as short
 MAX_CORRELATION = 0.2  # lag-1 correlation of batch means above which batches are joined in pairs
 
@@ -101,11 +101,11 @@ PERCENTILES = {"p50": 50.0, "p99": 99.0, "p999": 99.9}
 
 
 def batch_mean(values: Floats) -> dict[str, Any]:
-    """Return the mean of 20 batches, half of its 95 % interval, and the number and lag-1
-    correlation of the batches that the interval is from.
+    """Return the mean of 20 batches, the half-width of its 95 % confidence interval, and the number
+    and lag-1 correlation of the batches behind that interval.
 
-    While neighboring batches are correlated, pairs are joined. A. M. Law, "Simulation Modeling and
-    Analysis", section 9.5.3.
+    Adjacent batches are joined in pairs while they are correlated. A. M. Law, "Simulation Modeling
+    and Analysis", section 9.5.3.
     """
     while True:
         apart = values - values.mean()
@@ -151,8 +151,8 @@ class _Window:
         self.injected = (self.batch >= 0) & (self.start_ps < self.edges_ps[-1])
         bits = 8 * (self.size_bytes + self.packets * self.header_bytes)
         send_ps = 1e12 * bits / self.host_bps[self.src]
-        # Flows longer than the window offer what their host can send in each batch, others all
-        # bytes when they start.
+        # Flows longer than the window offer what their host can send in each batch; other flows
+        # offer all bytes when they start.
         longest_ps = self.edges_ps[-1] - self.edges_ps[0]
         self.long = np.flatnonzero((send_ps > longest_ps) & (self.start_ps >= 0))
         start, length = self.start_ps[self.long, None], send_ps[self.long, None]
@@ -171,7 +171,7 @@ class _Window:
         ]
 
     def load(self, n_bytes: Any, packets: Any, bps: Any, seconds: Any) -> Any:
-        """Return payload and the headers of its packets as a share of a rate."""
+        """Return payload plus its packet headers as a fraction of a rate."""
         return (n_bytes + packets * self.header_bytes) * 8 / (bps * seconds)
 
 
@@ -332,8 +332,8 @@ def _of_links(run: Run, readings: Readings) -> dict[str, Any]:
 
 
 def _bound(run: Run) -> float | None:
-    """Return the load at which the traffic's pattern fills a link; None if it has none, hosts have
-    several ports, or routing takes detours that are unknown."""
+    """Return the load at which the traffic pattern fills a link; None without a pattern, with
+    multi-port hosts, or if routing takes unknown detours."""
     point, network = run.point, run.scenario.network
     params, several = point.traffic.params, network.n_host_ports != network.n_hosts
     routing = point.fabric.routing

@@ -5,11 +5,11 @@ A report is a file in a folder `reports`, of the simulator or of an application.
 - `TABLES`: `TableSpec`s, each written as NAME.parquet and read back as `result.NAME`;
 - `SWEEP`: `Metric`s, columns of the sweep table;
 - `report(run)`: adds tables to `run.tables` and returns its part of the summary;
-- `lines(summary)` and `sections(summary)`: what `netsim run` prints of a point, as pairs of texts
-in its table and as further tables (`netsim.common.terminal`);
-- `first_columns(rows)`: its columns in the printed sweep table, before those of flows, which then
-are left out first;
-- `sweep_columns(rows)`: its columns after them, beyond `Metric.title`;
+- `lines(summary)` and `sections(summary)`: what `netsim run` prints for a point, as rows of its
+table (pairs of texts) and as further tables (`netsim.common.terminal`);
+- `first_columns(rows)`: its columns in the printed sweep table before the flow columns, which are
+then dropped first if space is short;
+- `sweep_columns(rows)`: its columns after the flow columns, besides those with a `Metric.title`;
 - `sweep_sections(rows, summaries, axes)`: further printed tables of a sweep;
 - `ORDER`: its position among the reports.
 """
@@ -35,15 +35,15 @@ class Column:
     unit: str
     doc: str
     null_below_zero: bool = False  # negative numbers in memory mean "missing" and are null on disk
-    optional: bool = False  # not every table has it
+    optional: bool = False  # missing from some tables
 
 
 @frozen
 class Metric(Column):
     """A column of a sweep, found at `path` in the summary (default: its name).
 
-    With a `title` it is also printed if any point has it and there is room: the highest `rank` is
-    left out first. A `whole` number is stored as an integer.
+    With a `title` it is also printed if any point has it and there is room; the highest `rank` is
+    dropped first. A `whole` number is stored as an integer.
     """
 
     path: str = ""
@@ -113,8 +113,8 @@ class TableSpec:
         return f"{self.name}.parquet"
 
     def schema(self, **types: Any) -> dict[str, Any]:
-        """Return the columns' types in polars: whole numbers if they have a unit, else text, except
-        those that `types` names."""
+        """Return the columns' polars types: integers for columns with a unit, text for others,
+        unless `types` names the type."""
         import polars as pl
 
         return {c.name: pl.Int64 if c.unit else pl.String for c in self.columns} | types

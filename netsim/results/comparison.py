@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 NOT_COMPARED = ("name", "description", "reference", "seed")
 """Keys of an experiment that do not affect results; seeds are paired."""
 
-OF_MACHINE = ("wall_s", "compile_s", "packet_hops_per_s")  # metrics of the machine that ran it
-NAMED = 5  # most points, flows or keys that a message names
+OF_MACHINE = ("wall_s", "compile_s", "packet_hops_per_s")  # metrics that depend on the machine
+NAMED = 5  # maximum number of points, flows or keys in a message
 
 Row = tuple[Any, ...]
 
@@ -45,7 +45,7 @@ class Pair:
 
     @cached_property
     def difference(self) -> str:
-        """How the flows of both sides differ, so that they are not paired; "" if they do not."""
+        """Why the flows of both sides cannot be paired; "" if they can."""
         import numpy as np
 
         before, after = self.before.flows, self.after.flows
@@ -247,7 +247,7 @@ def _statistics(key: str, group: Sequence[Pair]) -> Iterator[Row]:
         if len(changes) > 1:
             margin = margin_95(changes) or 0.0
             low, high = mean - margin, mean + margin
-        elif is_paired and times[0][0].size > 1 and name != "max":  # no bootstrap finds a larger
+        elif is_paired and times[0][0].size > 1 and name != "max":  # no resample has a larger one
             low, high = bootstrap_95(np.stack(times[0]), statistic)
         before, after = values.mean(axis=0).tolist()
         flows = sum(one.size for _, one in times)

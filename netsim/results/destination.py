@@ -30,7 +30,7 @@ from netsim.units import written
 
 ELSEWHERE = "choose another --out, or remove this one"
 
-ORPHANS_S = 10.0  # seconds that processes of a killed run have to end
+ORPHANS_S = 10.0  # seconds that processes of a killed run get to exit
 
 KEYS = {
     files.SUMMARY: {"complete", "reason", "hash"},
@@ -46,7 +46,7 @@ def real(directory: Path | str) -> Path:
 
 
 def previous_directory(directory: Path) -> Path:
-    """Return where a replaced result of other code or values goes."""
+    """Return the directory to which a replaced result of other code or values moves."""
     return directory.with_name(f"{directory.name}.previous")
 
 
@@ -159,7 +159,7 @@ def done_result(
     directory: Path, fingerprint: str, *, links: bool, stalled: bool = False
 ) -> Result | None:
     """Return the complete, undamaged result with that fingerprint in `directory`; with `stalled`,
-    or one that stalled."""
+    also one that stalled."""
     result = found_result(directory, fingerprint)
     if result is None or not (result.complete or (stalled and result.status == STALLED)):
         return None
@@ -204,7 +204,7 @@ def _swap(scratch: Path, directory: Path, fingerprint: str) -> None:
     if old.exists():
         shutil.rmtree(old)
     if keeps_old:
-        (directory / files.CHECKPOINT).unlink(missing_ok=True)  # of the new result's run
+        (directory / files.CHECKPOINT).unlink(missing_ok=True)  # belongs to the new result's run
     directory.rename(old)
     try:
         scratch.rename(directory)
@@ -216,8 +216,8 @@ def _swap(scratch: Path, directory: Path, fingerprint: str) -> None:
 
 
 def clean(parent: Path, name: str | None = None) -> None:
-    """Remove what killed runs left in `parent`, of one directory `name` or of all; put an old
-    result back if its place is empty. Call it only with the lock on the directory."""
+    """Remove what killed runs left in `parent` for the directory `name` or for all, and restore an
+    old result whose directory is missing. Call it only while holding the lock on the directory."""
     for path in sorted(parent.glob(".*")):
         match = files.LEFT_OVER.fullmatch(path.name)
         if match is None or name not in (None, match[1]):
@@ -253,8 +253,8 @@ def exclusive(directory: Path, *, patient: bool = False) -> Iterator[int]:
     """Lock `directory` during the block; yield the lock's file descriptor.
 
     The lock is on a file next to it. It ends with the process and those that inherit the
-    descriptor. Raises InputError if another run holds it, unless `patient`; processes that a killed
-    run leaves behind get a few seconds to end.
+    descriptor. If another run holds it, wait if `patient`, else raise InputError; processes that a
+    killed run left behind get a few seconds to exit.
     """
     lock = directory.parent / f".{directory.name}.lock"
     end = time.monotonic() + ORPHANS_S
@@ -277,8 +277,8 @@ def exclusive(directory: Path, *, patient: bool = False) -> Iterator[int]:
 
 
 def _locked(lock: Path) -> int | None:
-    """Open and lock the file `lock`, and write this process into it; None if it is locked. Raises
-    InputError if the file is not a lock of netsim."""
+    """Open and lock the file `lock`, and write this process's ID to it; None if it is locked.
+    Raises InputError if the file is not a lock of netsim."""
     while True:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(lock, flags, 0o666)
@@ -288,7 +288,7 @@ def _locked(lock: Path) -> int | None:
                 hint = "remove it, or choose another --out"
                 raise InputError(f"{lock} is not a lock of netsim", hint=hint)
             _lock(descriptor)
-            # The process that had it may have removed the file.
+            # The process that held the lock may have removed the file.
             if lock.exists() and os.path.samestat(os.fstat(descriptor), lock.lstat()):
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, str(os.getpid()).encode(), 0)
@@ -312,12 +312,12 @@ def _lock(descriptor: int) -> None:
 
 
 def _holder(lock: Path) -> int | None:
-    """Return the process that has a lock, 0 if it is not known yet, and None if it has ended."""
+    """Return the ID of the process that holds a lock, 0 if not known yet, None if it has exited."""
     try:
         process = int(lock.read_bytes() or 0)
         os.kill(process, 0)
     except (FileNotFoundError, ProcessLookupError):
         return None
-    except (OSError, OverflowError):  # of another user
+    except (OSError, OverflowError):  # another user's process
         pass
     return process

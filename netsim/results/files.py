@@ -87,7 +87,7 @@ def write_table(path: Path, table: str, columns: Mapping[str, Any]) -> None:
     from arro3.io import write_parquet
 
     arrays = [_array(values, describe(table, name)) for name, values in columns.items()]
-    content = BytesIO()  # an error of a file, such as a full disk, would end in a panic
+    content = BytesIO()  # a file error, such as a full disk, would otherwise cause a panic
     write_parquet(
         Table.from_arrays(arrays, names=list(columns)),
         content,
@@ -131,7 +131,7 @@ def _array(values: Any, column: Column) -> Array:
 
 
 def link_or_copy(path: Path, target: Path) -> None:
-    """Link or copy the file `path`, if there is one, to `target`."""
+    """Link or copy the file `path`, if it exists, to `target`."""
     if not is_plain_file(path):
         return
     try:

@@ -40,7 +40,7 @@ NOT_SIMULATED = ("name", "description", "outputs", "reference")
 PRESENTATION = ("cli", "conformance", "html_report", "plots", "results", "tracing")
 """Folders of netsim that do not affect results, except for DECISIVE."""
 
-DECISIVE = ("results/columns.py", "results/run_result.py")  # files of those folders that runs use
+DECISIVE = ("results/columns.py", "results/run_result.py")  # files in those folders that runs use
 BY_USE = ("experiments", "queues", "topologies", "transports")  # only the files in use count
 
 
@@ -217,7 +217,7 @@ def is_built_in(plugin: Plugin) -> bool:
 
 
 def _preset(value: Any) -> Any:
-    """Return the preset or file that a table of a job starts from; other values as they are."""
+    """Return the preset or file that a job's table extends; other values unchanged."""
     return value.get("preset") if isinstance(value, Mapping) else value
 
 
@@ -265,8 +265,8 @@ def commits(files: Iterable[Path]) -> list[dict[str, Any]]:
 
 
 def _commit_state(root: Path, names: list[Path]) -> dict[str, Any]:
-    """Return the state of files of a repository. It starts no monitor that a repository names.
-    Raises OSError or SubprocessError without git, and ValueError without a commit."""
+    """Return the state of files of a repository. It does not start a file monitor that a repository
+    configures. Raises OSError or SubprocessError without git, and ValueError without a commit."""
     done = subprocess.run(
         [
             *("git", "-C", str(root), "-c", "core.fsmonitor=false", "--literal-pathspecs"),

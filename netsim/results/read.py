@@ -193,7 +193,7 @@ def _check_format(path: Path) -> None:
 
 
 def _points(sweep: Path, word: str = "") -> str:
-    """Say which points a sweep has, or which one `word` may mean."""
+    """List the points of a sweep, or suggest the one that `word` may mean."""
     names = sorted(folder.name for folder in sweep.iterdir() if folder.is_dir())
     hint = did_you_mean(word, names)
     many = len(names) > 8 and "did you mean" not in hint
@@ -210,12 +210,12 @@ def _why_none(path: Path) -> str:
 
 
 def _read_table(path: Path, name: str) -> pl.DataFrame:
-    """Read a table and check that required columns are there and numeric columns are numbers."""
+    """Read a table and check that it has the required columns, and numbers in numeric ones."""
     import polars as pl
 
     file_size(path)
     try:
-        # Texts are strings, whose methods are those of `.str`, and not categories.
+        # Text columns are strings, so that `.str` works, not categories.
         table = pl.read_parquet(path).with_columns(pl.col(pl.Categorical).cast(pl.String))
     except OSError as error:
         reason = error.strerror or "not a Parquet file"

@@ -40,8 +40,8 @@ class Ending:
 
 @dataclass
 class Run:
-    """Input of reports: a point and its simulation; no engine for closed forms, and readings only
-    of a complete [measure]."""
+    """Input of reports: a point and its simulation. Closed forms have no engine, and only a
+    complete [measure] has readings."""
 
     point: Point
     scenario: Scenario

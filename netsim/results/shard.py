@@ -1,6 +1,6 @@
 """Parts of a sweep that run separately, and how they are merged.
 
-A shard's directory is a sweep of its points and `shard.json`: which part of which sweep it is.
+A shard's directory is a sweep of its points, with a `shard.json` that names the sweep and the part.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 FORMAT = 1  # version of the file format
 
 _SHARD = re.compile(r"([0-9]{1,5})/([0-9]{1,5})", re.ASCII)
-MAX_NAMED = 5  # most names in a message
+MAX_NAMED = 5  # maximum number of names in a message
 
 
 @frozen
@@ -63,7 +63,7 @@ class Shard:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its own points."""
+        """The names of this shard's points."""
         return self.points[self.number - 1 :: self.count]
 
     def of(self, points: Sequence[Point]) -> Shard:
@@ -110,13 +110,13 @@ def read_shard(directory: Path) -> Shard:
 
 
 def _is_name(name: str) -> bool:
-    """Return whether a point's directory can have a name."""
+    """Return whether a point's directory can have this name."""
     plain = Path(name).name == name and not name.startswith(".")
     return plain and not path_problem(name, reserve=ROOM_IN_NAME)
 
 
 def merge_directory(sources: Sequence[Path]) -> Path:
-    """Return where shards of default names merge to. Raises InputError for other names."""
+    """Return the directory for merging shards with default names. Raises InputError for others."""
     read_shard(sources[0])
     first = Path(os.path.abspath(sources[0]))
     name = re.sub(r"\.shard-[0-9]+-of-[0-9]+$", "", first.name)
@@ -126,10 +126,10 @@ def merge_directory(sources: Sequence[Path]) -> Path:
 
 
 def merge(sources: Sequence[Path], out: Path) -> list[str]:
-    """Make one sweep of all shards of it, in `out`; return the names of points without a result.
+    """Merge all shards of a sweep into `out`; return the names of points without a result.
 
-    Nothing in the shards changes. Results that `out` has already are kept. Raises InputError unless
-    the directories are all shards of one sweep, or if a result is damaged.
+    The shards are not changed. Results already in `out` are kept. Raises InputError unless the
+    directories are all shards of one sweep, or if a result is damaged.
     """
     shards = {source: read_shard(source) for source in sources}
     _require_all(shards)

@@ -42,8 +42,8 @@ def write_result(
     directory.
 
     The files are written to a temporary directory that is then renamed, so readers see the old or
-    the new result, never a mixture. A replaced complete result of other code or values moves to
-    DIRECTORY.previous.
+    the new result, never a mixture. A complete result of other code or values that is replaced
+    moves to DIRECTORY.previous.
 
     `provenance` is the point's when the run began, `origin` the experiment's. With
     `keep_checkpoint`, the checkpoint there stays.
@@ -68,8 +68,8 @@ def write_result(
 
 
 def receive(directory: Path, contents: Mapping[str, bytes], fingerprint: str) -> None:
-    """Write the files of a result from a machine that does not see `directory` there, as
-    `write_result` does.
+    """Write the files of a result from a machine that cannot access `directory`, as `write_result`
+    does.
 
     Raises InputError, and changes nothing, unless it is a result with this fingerprint.
     """

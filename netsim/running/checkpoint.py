@@ -4,8 +4,8 @@ A checkpoint is an uncompressed NumPy archive (.npz): a JSON header with the inp
 the engine's arrays as in memory (`netsim/engine/snapshot.py`). It is written under another name and
 then renamed, so a file with the right name is complete.
 
-A checkpoint is the memory of compiled code, so a forged one can make that code do anything: it is
-code, like a plugin.
+A checkpoint is the memory of compiled code, so a forged one can make that code do anything: trust
+it only as you would a plugin.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ START_OVER = "`netsim run --force` starts over"
 
 @frozen
 class CheckpointHeader:
-    """State of a run besides its engine.
+    """State of a run other than its engine.
 
     `run_inputs` are from its `Provenance`, `wall_s` the simulation's wall-clock time in all its
     processes, `every_s` the interval of its checkpoints, `stall` the state of its `StallDetector`,
@@ -129,8 +129,8 @@ def read(path: Path) -> Checkpoint:
 def differences(
     then: Mapping[str, Any], now: Mapping[str, Any], version: str
 ) -> tuple[list[str], list[str]]:
-    """Return how the values and data of a run's inputs differ from the checkpoint's, and how its
-    code does; `version` is netsim's at that time."""
+    """Return how a run's input values and data differ from the checkpoint's, and how its code
+    differs; `version` is the netsim version that wrote the checkpoint."""
     old, new = (
         {name: json.dumps(value) for name, value in flat(inputs["experiment"])}
         for inputs in (then, now)
@@ -174,7 +174,7 @@ class Checkpointer:
     _written: float = 0.0
 
     def find(self) -> None:
-        """Resume from the checkpoint at `path`, and write others as often as its run did unless
+        """Resume from the checkpoint at `path`, and write new ones at its run's interval unless
         `every_s` is given. Raises InputError if it does not match."""
         found = read(self.path)
         found.require(self.run_inputs)

@@ -1,7 +1,7 @@
 """Advance an engine in steps of several windows until the run ends, and say why it stalled.
 
-Results do not depend on the number of workers and windows of a step, so the one follows measured
-speeds, and the other time. On a busy machine, one worker may be faster than several.
+Results do not depend on the workers and windows per step, so measured speeds set the workers, and
+elapsed time the windows. On a busy machine, one worker may be faster than several.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ TRIAL_S = 0.01  # duration of a trial of the other number of workers
 TRIAL_EVERY = 12  # calls between trials; a third of that in the first hundred
 
 FIRST_CALLS = 10
-"""Trials at the beginning, in turn. Of these only the last two count, since the first load code and
-touch memory first."""
+"""Alternating trials at the start. Only the last two count, since earlier ones load code and touch
+memory for the first time."""
 
-MANY_WINDOWS = 40  # log2 of more than a run has
+MANY_WINDOWS = 40  # log2 of more windows than a run has
 LONG_WINDOW = 100_000  # packet-hops per window from which several workers are never slower than one
 MEMORY = 0.5  # weight of the newest speed in the running mean
 
@@ -68,8 +68,8 @@ class Tuner:
 
     @property
     def windows(self) -> int:
-        """Windows of a call at most: 1, 2, 4, ... So short runs are looked at, too, and at the
-        same moments on any machine."""
+        """Maximum windows per call: 1, 2, 4, ... This also checks short runs, and at the same
+        simulated times on any machine."""
         return 1 << min(self.calls - 1, MANY_WINDOWS)
 
     def learn(self, workers: int, windows: int, hops: int, seconds: float) -> None:
@@ -121,7 +121,7 @@ def drive(
     `look` gets the report of every step and may return a reason to stop. `should_stop` is called
     after every step; if true, the run ends as INTERRUPTED. With `stop_when_done`, the run stops
     once every flow is done at both ends; otherwise packets in flight are also simulated. `windows`
-    is the number of windows per step; by default `tuner` chooses, or a new one.
+    is the number of windows per step; by default, `tuner` or a new one chooses it.
 
     Raises RunError if a handler breaks a rule.
     """
@@ -229,7 +229,7 @@ def undelivered(engine: Engine) -> Ints:
 
 
 def missing(engine: Engine, may_lose: np.ndarray) -> Ints:
-    """Return the flows that are not delivered and should be.
+    """Return the flows that should be delivered but are not.
 
     `may_lose` (bool[n_flows]) marks flows of unreliable transports: once the sender has finished
     and no packets wait for circuits, their lost bytes stay lost. A program need not start all its
@@ -278,7 +278,7 @@ def explain(engine: Engine, flows: Ints, what: str) -> str:
 
 
 def _state_of(engine: Engine, flow: int) -> str:
-    """Return a note with the transport's state of a flow and its armed timers."""
+    """Return a note with a flow's transport state and armed timers."""
     state = engine.flow_state(flow)
     timers = {name: format_time(at_ps, 4) for name, at_ps in state.pop("timers").items()}
     sides = [

@@ -1,8 +1,8 @@
 """Predict the packets, memory and time of a run before it starts.
 
 The engine steps every node that has work through windows as long as the shortest link delay. A
-run's time therefore depends on more than its packet-hops: with few packets in flight, each wakes a
-node by itself, and every window checks all nodes. The time is the sum of
+run's time therefore depends on more than its packet-hops: with few packets in flight, each packet
+wakes a node separately, and every window checks all nodes. The time is the sum of
 
     packet-hops x HOP_NS, more in a network larger than the processor's caches,
     and more again with lossless switches
@@ -11,10 +11,10 @@ node by itself, and every window checks all nodes. The time is the sum of
     flows       x FLOW_NS
 
 The constants were fitted to the shipped experiments (without p2p_8192) on one thread of a quiet
-virtual machine, two cores of an Intel Xeon, on 2026-11-21. Of their 304 points 299 are within a
-factor of two; whole experiments are at 0.66 (wan_fec) to 1.3 (p2p_512) of the measured time. The
-worst are points of a few milliseconds, and BBR, whose probing prolongs a run up to threefold. Other
-machines differ by tens of percent.
+virtual machine, two cores of an Intel Xeon, on 2026-11-21. Of their 304 points, 299 are within a
+factor of two; predictions for whole experiments are 0.66 (wan_fec) to 1.3 (p2p_512) times the
+measured time. The worst are points of a few milliseconds, and BBR, whose probing prolongs a run up
+to threefold. Other machines differ by tens of percent.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ SETUP_FLOW_NS = 2300.0  # network, traffic, engine, and writing the results (fit
 COMPILE_S = 10.0
 LOAD_S = 0.4  # per transport and fabric, from the cache; compiling takes 8 to 12 s
 MANY_STARTS = 100  # minimum number of distinct start times of open-loop arrivals
-MAX_CONTROL = 1000.0  # most control packets per data packet; more is an error of the transport
+MAX_CONTROL = 1000.0  # maximum control packets per data packet; more is a transport error
 
 BLOCK = 1 << 16
 PATHS_SEED = 1
@@ -102,7 +102,7 @@ NO_FEATURES = FeatureSet()
 class Memory:
     """The memory that a simulation needs, in bytes.
 
-    Ranks of a run over MPI have `held` and `outlines` each, and divide `state` and `packets`.
+    Each rank of an MPI run has `held` and `outlines`; the ranks divide `state` and `packets`.
     `outlines` are a rank's records of the other ranks' ports and hosts, `ends` the parts of `state`
     that ranks also hold for the other ends of their cables, and `flows` the parts for flows that
     they set up; `n_flows` may be set up anywhere. Rank 0 gathers `state` when it writes `results`.
@@ -137,9 +137,9 @@ class Estimate:
 
     `packet_hops` counts all packets, `resent` the transmissions per data packet, `windows` the
     windows with events, and `steps` the nodes stepped in all windows. `path_nodes` and `path_ports`
-    are on the flows' paths, in both directions. `offered` is the mean load that open arrivals offer
-    the links between switches that they use, of capacity. `notes` are the traffic's (`Workload`),
-    `pfc` and `far` are the scenario's. `advice` is the traffic's for a budget of time
+    are on the flows' paths, in both directions. `offered` is the mean load of open-loop arrivals on
+    the inter-switch links they use, as a fraction of capacity. `notes` are the traffic's
+    (`Workload`), `pfc` and `far` are the scenario's. `advice` is the traffic's for a budget of time
     (`WorkloadPart.advice`).
     """
 
@@ -166,7 +166,7 @@ class Estimate:
     far: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     feature_set: FeatureSet = NO_FEATURES
-    scenario: Scenario | None = None  # what was built, if it is kept for the run
+    scenario: Scenario | None = None  # kept for the run, if asked
 
     @property
     def memory_bytes(self) -> int:
@@ -203,9 +203,9 @@ class Estimate:
 def estimate(
     point: Point, budget_s: float | None = None, last: Built | None = None, *, keep: bool = False
 ) -> Estimate:
-    """Predict a run of `point`. It reuses the network and traffic of the `last` point where they
-    are the same, adds advice for a budget of time, and with `keep` keeps the scenario for the run.
-    Raises InputError if the point cannot be built."""
+    """Predict a run of `point`. Reuse the network and traffic of the `last` point if they are the
+    same, add advice for a budget of time, and with `keep` keep the scenario for the run. Raises
+    InputError if the point cannot be built."""
     scenario = prepare(point, last)
     found = estimate_scenario(point, scenario)
     if keep:
@@ -221,7 +221,7 @@ def estimate_each(
 ) -> Iterator[tuple[Point, Estimate]]:
     """Yield points with their predictions, the first one with advice for a budget of time.
 
-    Points of the same network and traffic, which are built once, follow each other. Without
+    Points with the same network and traffic come one after another, so each is built once. Without
     `every_seed`, points that differ only in the seed have the prediction of the first one. Raises
     the same InputErrors as `estimate`.
     """
@@ -345,8 +345,8 @@ def code_needed(
 
 def _last_ps(point: Point, scenario: Scenario) -> int:
     """Return when a workload may end: the largest of the last start plus the longest ideal FCT, the
-    longest chain of tasks, and what parts of the workload expect; plus the wait for a circuit (all
-    reconfigurations, if circuits follow the workload)."""
+    longest chain of tasks, and the ends expected by parts of the workload; plus the wait for a
+    circuit (all reconfigurations, if circuits follow the workload)."""
     network, flows, ideal_ps = scenario.network, scenario.flows, scenario.ideal.fct_ps
     last_ps = int(flows.start_ps.max(initial=0)) + int(ideal_ps.max(initial=0))
     if scenario.load.tasks is not None:
@@ -375,8 +375,8 @@ def _paced_ps(point: Point, scenario: Scenario, packets: Ints) -> Floats:
 def _sent_by(
     end_ps: int, start_ps: Ints, paced_ps: Floats, load_ps: Floats, share: float
 ) -> Floats:
-    """Return the part of each flow sent by the end: `share`, or as its pace allows, and on average
-    no more than links carry."""
+    """Return the fraction of each flow sent by the end: `share`, or for a paced flow what its pace
+    allows, scaled down to what links can carry."""
     paced = paced_ps > 0
     if not paced.any():
         return np.full(paced.size, share)
@@ -420,7 +420,7 @@ def _control_packets(point: Point, scenario: Scenario, packets: Ints) -> Floats:
 
 
 def _per_flow(point: Point, scenario: Scenario, name: str, default: float) -> Floats:
-    """Return each flow's declaration of its transport under a name."""
+    """Return what each flow's transport declares under a name."""
     uses = point.transport_of_class
     declared = np.array([float(getattr(use.module, name, default)) for use in uses])
     of_flow: Floats = declared[scenario.class_of_flow]
@@ -486,7 +486,7 @@ def _loads(scenario: Scenario, packets: Ints, header_bytes: int) -> tuple[Ints, 
 def _resent(point: Point, scenario: Scenario) -> Floats:
     """Return the mean number of transmissions per packet, for each flow.
 
-    That exceeds 1 where senders keep their rate (KEEPS_RATE), switches trim, and links inside the
+    It exceeds 1 if senders keep their rate (KEEPS_RATE), switches trim, and links inside the
     network are overloaded; the load is limited by the hosts' own links.
     """
     network, flows = scenario.network, scenario.flows

@@ -61,8 +61,8 @@ class RunOptions:
     """How points run, as for `simulate`; with `force`, also points with a complete result.
 
     A checkpoint is written every `checkpoint_s` seconds. One that does not match is an error with
-    `must_fit`; otherwise its point starts over. `origin` is the experiment's. `ranks` run
-    points in this process only. With `keep_stalled`, points that stalled do not run again.
+    `must_fit`; otherwise its point starts over. `origin` is the experiment's. With `ranks`, points
+    run only in this process. With `keep_stalled`, points that stalled do not run again.
     """
 
     threads: int | None = None
@@ -77,12 +77,12 @@ class RunOptions:
 
 @frozen
 class Callbacks:
-    """The reports of a run, and when it stops.
+    """Functions that receive the reports of a run or stop it.
 
     `watch` is called at the start of each point and returns the callback for its progress. `note`
     gets messages about earlier results and lost processes, `predicted` the estimates of the points
-    to simulate by name, and `parallel` the number of points at a time before several run at once.
-    `on_hang` is called after a point that hangs in this process is recorded as failed.
+    to simulate by name, and `parallel` the number of concurrent points, if several, before they
+    start. `on_hang` is called after a point that hangs in this process is recorded as failed.
     """
 
     watch: Callable[[Point], Report | None] = lambda _: None
@@ -248,7 +248,7 @@ class Executor:
         return found
 
     def require_memory(self, estimate: Estimate, *, what: str) -> None:
-        """Raise InputError if `what` needs more memory than there is."""
+        """Raise InputError if `what` needs more memory than is available."""
         require_memory(estimate, what=what)
 
     def run(self, batch: Batch) -> Iterator[PointOutcome]:
@@ -298,7 +298,7 @@ class Executor:
 
 
 class Serial(Executor):
-    """One point after the other, in this process, or divided among ranks."""
+    """Simulates one point after another, in this process or divided among ranks."""
 
     def __init__(self, ranks: MpiRanks | None = None) -> None:
         self._ranks = ranks

@@ -38,7 +38,7 @@ PREPARE, BUILD, QUIT = "prepare", "build", "quit"  # orders of rank 0 between po
 
 FAILED = 1
 
-SPIN_S = 100e-6  # seconds that a rank waits on its core before it sleeps
+SPIN_S = 100e-6  # seconds that a waiting rank spins before it sleeps
 
 LONGEST_SLEEP_S = 1e-3
 
@@ -78,14 +78,14 @@ class MpiRanks:
         local = self._world.Split_type(mpi.COMM_TYPE_SHARED)
         cores = np.zeros(MAX_CORES, np.uint8)
         cores[list(own_cores())] = 1
-        local.Allreduce(mpi.IN_PLACE, cores, mpi.BOR)  # mpirun may bind each to some
+        local.Allreduce(mpi.IN_PLACE, cores, mpi.BOR)  # mpirun may bind each rank to a few
         self.n_cores = max(1, int(cores.sum()) // local.Get_size())
         """The share of a machine's cores that each rank has."""
         first = np.array([self.rank], np.int64)
         local.Allreduce(mpi.IN_PLACE, first, mpi.MIN)
         machine = [int(first[0]), local.Get_size(), available_bytes() or INT64]
         self._machines = self.all_gather(np.array(machine, np.int64))
-        """Of each rank's machine: its first rank, the number of ranks, and available bytes."""
+        """For each rank's machine: its first rank, the number of ranks, and available bytes."""
         self._led: Led | None = None
         self._stderr = sys.stderr
         if self.rank > 0:
@@ -120,7 +120,7 @@ class MpiRanks:
         self._world.Abort(FAILED)
 
     def end(self, message: str) -> None:
-        """End this process, as its compiled code hangs, and with it all ranks."""
+        """End all ranks, because the compiled code of this process hangs."""
         self._say(message)
         os._exit(FAILED)
 
@@ -173,8 +173,8 @@ class MpiRanks:
         self._until(lambda: self._mpi.Request.Testall(requests))
 
     def _until(self, done: Callable[[], bool]) -> None:
-        """Wait until something is done: on the core at first, since MPI wakes nobody, then asleep
-        for a part of the time waited, so that ranks may share a core."""
+        """Wait until `done`: spin first, since MPI does not wake processes, then sleep for a
+        fraction of the time waited, so that ranks may share a core."""
         began = 0.0
         while not done():
             now = time.perf_counter()
@@ -183,14 +183,14 @@ class MpiRanks:
                 time.sleep(min(LONGEST_SLEEP_S, (now - began) / 4))
 
     def processes(self) -> str:
-        """Return which process each rank is, since mpirun names processes; on rank 0 only."""
+        """List each rank's process ID, since mpirun's messages name processes; on rank 0 only."""
         own = f"{os.getpid()} on {self._mpi.Get_processor_name()}".encode()
         found = self.gather(np.frombuffer(own, np.uint8))
         where = (f"{i} is process {one.tobytes().decode()}" for i, one in enumerate(found))
         return f"{self.n} ranks: {', '.join(where)}"
 
     def told(self) -> Any:
-        """Return the next order of rank 0."""
+        """Return the next order from rank 0."""
         return json.loads(self.broadcast(None).tobytes())
 
     def _order(self, order: str, **about: Any) -> None:
@@ -202,14 +202,14 @@ class MpiRanks:
         self._order(PREPARE, point=point.name, options=about)
 
     def build(self, engine: Led) -> None:
-        """Let them build and load what ``engine`` needs, and then follow it. Raises RunError if
-        that fails on one of them."""
+        """Let other ranks build and load what ``engine`` needs, and then follow it. Raises RunError
+        if that fails on one of them."""
         self._order(BUILD)
         self.agree("")
         self._led = engine
 
     def release(self) -> None:
-        """Let them wait for the next point."""
+        """Let the other ranks wait for the next point."""
         if self._led is not None:
             self._led.close()
             self._led = None

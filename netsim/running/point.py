@@ -95,7 +95,7 @@ class Progress:
             wall_s=report.wall_s,
             bytes_done=counts.payload_bytes,
             bytes_total=load.flows.total_bytes,
-            tasks_done=min(counts.tasks_done, n_tasks),  # flows that wait for flows add some
+            tasks_done=min(counts.tasks_done, n_tasks),  # dependent flows add some
             tasks_total=n_tasks,
         )
 
@@ -116,9 +116,9 @@ def simulate(
     `threads` (default: all cores) does not change the result. `progress` and `should_stop` are
     called several times a second; if `should_stop` returns true, the run ends with a partial
     result. `checkpointer` writes checkpoints and may have one to resume from. `ranks` divide the
-    run. `scenario` is what `prepare` has built of the point. Of `options`, `checked` checks every
-    array index, in one thread, and `on_hang` is called in another thread if a handler does not
-    return; only ending the process stops it.
+    run. `scenario` is the point as built by `prepare`. `options.checked` checks every array index,
+    in one thread. `options.on_hang` is called in another thread if a handler does not return; only
+    ending the process stops it.
 
     Raises InputError if the point cannot be built, RunError if a transport breaks a rule or bytes
     are lost.
@@ -140,7 +140,7 @@ def simulate(
 
 
 def stepping(point: Point, threads: int | None = None) -> Stepping:
-    """Return a run of a point that has not begun. Raises the same InputErrors as `simulate`, and
+    """Return a run of a point that has not started. Raises the same InputErrors as `simulate`, and
     one for points with [measure] or without an engine."""
     if point.measure is not None or is_closed_form(point):
         raise InputError("runs with [measure], and closed forms, have no steps", file=point.file)
@@ -154,7 +154,7 @@ def readings_of(point: Point, scenario: Scenario) -> Readings | None:
     if spec is None:
         return None
     group, n_flow_classes = scenario.class_of_flow, len(point.transport_of_class)
-    if segments is not None:  # what has reached the relay has not been delivered
+    if segments is not None:  # bytes at the relay are not delivered yet
         group = np.where(segments.segment == 1, n_flow_classes, group)
     n_queues = scenario.network.n_ports * scenario.fabric.n_link_classes
     return Readings(spec.edges_ps, group, n_flow_classes + 1, n_queues, point.packets.payload_bytes)
@@ -205,11 +205,11 @@ def ready_engine(
 
 
 class Stepping:
-    """A run that goes on when asked to.
+    """A run that advances on request.
 
-    At a time t all events before t are over and none at t. So reading is exact, and new values
-    apply from t on. Steps alone do not change the results. A controller that reads and sets with
-    delays keeps its values until then.
+    After a step to time t, all events before t have happened and none at t. So readings are exact,
+    and new values apply from t on. Steps alone do not change the results. A controller with delays
+    must hold its values until they are due.
 
     Attributes:
         reason: why the run is over, such as "finished"; "" before.
@@ -226,7 +226,7 @@ class Stepping:
         return self._engine.now_ps
 
     def step(self, until: int | str) -> bool:
-        """Simulate up to a time, in ps or such as "50us"; return whether the run goes on."""
+        """Simulate up to a time, in ps or such as "50us"; return whether the run continues."""
         until_ps = parse_time_ps(until) if isinstance(until, str) else until
         end_ps = self._simulated.point.end_ps
         if not self.reason and until_ps > self.now_ps:
@@ -241,13 +241,13 @@ class Stepping:
         return ports_named(pattern, self._engine.network)
 
     def counters(self) -> LinkCounters:
-        """Return the counters of all links until now, such as `queue_bytes` and `sent_bytes`: of a
-        class of a link at link * classes + class."""
+        """Return the counters of all links so far, such as `queue_bytes` and `sent_bytes`; those of
+        a link's class are at link * classes + class."""
         return self._engine.link_counters()
 
     @property
     def flows(self) -> FlowStates:
-        """The flows, as arrays that follow the run."""
+        """The state of flows, as arrays that change with the run."""
         return self._engine.flow_states()
 
     def field(self, name: str) -> Ints:
@@ -259,7 +259,7 @@ class Stepping:
         """Set a field of the transport's `TX_STATE`, for all flows or those given, or else a
         parameter of the transport, in the units of handlers: ps, bytes, bit/s.
 
-        A flow that is blocked or waits for a time asks again when it would have done so anyway.
+        A flow that is blocked or waits for a time does not try to send any earlier.
         """
         if flows is None and self._engine.set_parameter(name, value):
             return

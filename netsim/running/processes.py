@@ -96,8 +96,8 @@ class Processes(Executor):
         return found
 
     def _estimate(self, run: PointRun, reply: Reply) -> Estimate:
-        """Return the estimate of a point from a reply; it takes all memory if its process has
-        ended, so its run will show why."""
+        """Return the estimate of a point from a reply. If its process has ended, assume that the
+        point needs all memory, so that it runs alone and shows why."""
         if "input_error" in reply:
             raise input_error(reply["input_error"])
         if "error" in reply:
@@ -135,7 +135,7 @@ class Processes(Executor):
     def _has_room(
         self, run: PointRun, others: Sequence[PointRun], estimates: Mapping[str, Estimate]
     ) -> bool:
-        """Return whether a point fits into the memory. Idle processes end if only theirs is
+        """Return whether a point fits into memory. End idle processes if only their memory is
         missing."""
         if self._memory is None:
             return True
@@ -185,7 +185,7 @@ class Processes(Executor):
 
 
 def best_jobs(estimates: Sequence[Estimate], cores: int, threads: int | None = None) -> int:
-    """Return the number of points at a time that is predicted to end first.
+    """Return the number of concurrent points that is predicted to finish soonest.
 
     The memory of that many points, the largest ones, must be available. Each point gets its share
     of the cores unless `threads` is given.

@@ -25,7 +25,7 @@ class Curve:
     """Points that differ only in load and seed."""
 
     axes: Axes  # values of all other axes
-    # those of the points by load, one for each seed
+    # by load, one for each seed
     outcomes: dict[float, list[PointOutcome]] = field(default_factory=dict)
 
     @property
@@ -42,7 +42,7 @@ class Curve:
 
     @property
     def bound(self) -> float | None:
-        """The smallest bound of the seeds."""
+        """The smallest bound over the seeds."""
         found = [row.get("saturation_bound") for rows in self.rows.values() for row in rows]
         return min((one for one in found if one is not None), default=None)
 
@@ -55,7 +55,7 @@ class Curve:
 
 
 class SaturationSearch:
-    """Which points to run next; the caller runs them::
+    """Chooses the points to run next; the caller runs them::
 
         while points := search.next_points():
             search.add(run(points))
@@ -63,7 +63,7 @@ class SaturationSearch:
     Args:
         at: returns the experiment with overrides ("path=value").
         grid: loads of the first round, at least 2.
-        tolerance: half of the interval of the saturation to stop at.
+        tolerance: half-width of the saturation interval at which to stop.
 
     Raises InputError for wrong arguments, and without [measure].
     """
@@ -85,7 +85,7 @@ class SaturationSearch:
         wanted = {*self.grid}
         for curve in self.curves:
             new = next_loads(curve.rows, self.grid, self.tolerance)
-            self._chosen[curve.axes] |= {*new} - {*curve.outcomes}  # not again those that failed
+            self._chosen[curve.axes] |= {*new} - {*curve.outcomes}  # failed points do not run again
             wanted |= self._chosen[curve.axes]
         points = [
             point
@@ -107,7 +107,7 @@ class SaturationSearch:
         return points
 
     def add(self, outcomes: Sequence[PointOutcome]) -> None:
-        """Take the outcomes of all points so far. Raises InputError if nothing was measured."""
+        """Add the outcomes of all points so far. Raises InputError if nothing was measured."""
         found: dict[Axes, Curve] = {}
         for outcome in outcomes:
             curve = found.setdefault(axes_of(outcome.point), Curve(axes_of(outcome.point)))
@@ -125,7 +125,7 @@ class SaturationSearch:
 
     @property
     def rounds_left(self) -> int:
-        """How many rounds follow, as far as is known."""
+        """Number of further rounds, as far as known."""
         return max(rounds_left(curve.saturation, self.tolerance) for curve in self.curves)
 
 
@@ -174,8 +174,8 @@ def is_saturated(rows: Sequence[Row]) -> bool | None:
     """Return whether a network is saturated at a load, from a row for each seed; None if no row has
     a measurement.
 
-    It is if less is accepted than offered, so that the backlog grows: by more than MARGIN of the
-    offered load, and by more than the 95 % interval of that growth. A deadlock is one, too.
+    It is if it accepts less than the offered load, so that the backlog grows: by more than MARGIN
+    of the offered load, and by more than the 95 % interval of that growth. A deadlock also counts.
     """
     if any(row["status"] == STALLED for row in rows):
         return True

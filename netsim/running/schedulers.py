@@ -1,4 +1,4 @@
-"""Points by a scheduler: dask, or Slurm by submitit (extras of netsim-fabric)."""
+"""Points run by a scheduler: dask, or Slurm through submitit (extras of netsim-fabric)."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 INSTALL_DASK = "pip install 'netsim-fabric[dask]'"
 MEMORY = "MEM"  # resource of workers: bytes that points may need at the same time
-HERE = "127.0.0.1:0"  # where a local cluster always listens for HTTP: for this machine only
+HERE = "127.0.0.1:0"  # HTTP address of a local cluster: reachable from this machine only
 
 DASK_POLL_S = 0.05
 CONNECT_S = 30
 NOTE_S = 5.0  # seconds without workers after which a note says so
 LOST_S = 5.0  # seconds without a scheduler after which a run ends
-_stopped: set[str] = set()  # runs that have been stopped; in a process of workers
+_stopped: set[str] = set()  # stopped runs, in a worker process
 
 
 def run_task(spec: Mapping[str, Any], run: str) -> Reply:
-    """Run a point in a worker of dask, until it is stopped or the client has gone."""
+    """Run a point in a dask worker, until it is stopped or the client disconnects."""
     from distributed import get_worker
 
     here = get_worker()
@@ -50,12 +50,12 @@ def run_task(spec: Mapping[str, Any], run: str) -> Reply:
 
 
 def stop_tasks(run: str) -> None:
-    """Stop the points of a run that this process has."""
+    """Stop the points of a run in this process."""
     _stopped.add(run)
 
 
 class Dask(Executor):
-    """Points as tasks of dask; `jobs` at a time if the cluster is a local one."""
+    """Points as dask tasks; `jobs` at a time on a local cluster."""
 
     def __init__(
         self,
@@ -210,10 +210,10 @@ def _reply(future: Future) -> Reply:
 INSTALL_SLURM = "pip install 'netsim-fabric[slurm]'"
 
 JOBS = 100  # jobs at a time unless `--jobs` is given
-JOB_S = 600.0  # predicted time of a job that is worth queueing: small points share one
+JOB_S = 600.0  # predicted time of a job worth queueing: small points share one
 
 SPARE_TIME, SPARE_S = 3.0, 900.0
-SPARE_MEMORY = 1.3  # what a job asks for, over its prediction
+SPARE_MEMORY = 1.3  # a job's request, relative to its prediction
 
 SLURM_POLL_S = 1.0
 SIGNAL_S = 90  # seconds before its time limit in which a job writes its checkpoint
@@ -233,7 +233,7 @@ class PointsTask:
 
     def checkpoint(self) -> Any:
         """Let the running point write its checkpoint; return the job to queue again. submitit calls
-        this in the handler of a signal, in the midst of `__call__`."""
+        this in a signal handler, while `__call__` runs."""
         from submitit.helpers import DelayedSubmission
 
         worker.WORKERS.stop_and_wait()

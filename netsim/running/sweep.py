@@ -35,7 +35,7 @@ from netsim.units import written
 if TYPE_CHECKING:
     from netsim.running.worker_process import WorkerProcess
 
-WRITE_EVERY_S = 0.5  # between writes of the sweep's table, a tenth of the time of many small points
+WRITE_EVERY_S = 0.5  # between writes of the sweep's table: a tenth of a run of small points
 
 DASK, SLURM, ADDRESSES = "dask", "slurm", ("tcp://", "tls://")
 

@@ -1,13 +1,13 @@
 """A process that runs points for another process, by JSON messages over a socket.
 
-It answers each message except a stop with one that ends the work: "estimate", "done", "error" or
-"hang"; before that it sends "progress", "note" and "warning". It ends when the socket closes. It
-ignores signals that reach whole groups of processes, such as Ctrl-C: the other process decides.
+It answers each message except a stop with a final message, "estimate", "done", "error" or "hang";
+before that, it sends "progress", "note" and "warning". It ends when the socket closes. It ignores
+signals that reach whole groups of processes, such as Ctrl-C: the other process decides.
 
 Points are sent as JSON. The other process may run different code, or find different files under the
-same names. So it computes the point's inputs again, and refuses a point whose fingerprint it does
-not get. On another machine (`run_remotely`), the process of a scheduler must not end with a point
-or wait while a point compiles. So it asks a worker process, as `netsim run --jobs` does.
+same names. So it computes the point's inputs again, and refuses a point whose fingerprint differs.
+On another machine (`run_remotely`), a scheduler's process must not die with a point or block while
+one compiles, so it asks a worker process, as `netsim run --jobs` does.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from netsim.running.worker_process import MAX_BYTES, Reply, Workers
 from netsim.units import written
 from netsim.version import __version__
 
-OBJECTS_PER_COLLECTION = 100_000  # as in the command line: collections go through all imports
+OBJECTS_PER_COLLECTION = 100_000  # as in the command line: a collection scans all imports
 
 STOPPED, HUNG, ALONE = 0, 3, 4
 """Exit statuses: stopped before there was something to save, hung, the other process is gone."""
@@ -69,7 +69,7 @@ def main(descriptor: int) -> None:
 
 
 def _load_libraries() -> None:
-    """Load what every point needs and is loaded late elsewhere, before work comes."""
+    """Load, before any work arrives, the libraries that every point needs."""
     import arro3.io  # noqa: F401
 
     from netsim.results.columns import reports
@@ -78,7 +78,7 @@ def _load_libraries() -> None:
 
 
 class Worker:
-    """Does what messages say, one after the other."""
+    """Handles messages, one after another."""
 
     def __init__(self, channel: Connection) -> None:
         self._channel = channel
@@ -229,7 +229,7 @@ def _point(spec: Mapping[str, Any]) -> Point:
 
 
 def _is_here(path: Path, plugin: Mapping[str, Any]) -> bool:
-    """Return whether a plugin's file is the run's."""
+    """Return whether the file is the one that the run used for a plugin."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest() == str(plugin["sha256"])
     except OSError:
@@ -237,7 +237,7 @@ def _is_here(path: Path, plugin: Mapping[str, Any]) -> bool:
 
 
 def _with_names(value: Any, names: Mapping[str, str]) -> Any:
-    """Return a point, or a part of it, with plugins under the names that the experiment has."""
+    """Return a point, or a part of it, with plugins under the names that the experiment uses."""
     if isinstance(value, Plugin):
         return replace(value, name=names.get(value.name, value.name))
     if isinstance(value, tuple):
@@ -323,8 +323,8 @@ def remote_spec(run: PointRun, options: RunOptions, lock: int) -> dict[str, Any]
 
 
 def run_remotely(spec: Mapping[str, Any], should_stop: Callable[[], bool]) -> Reply:
-    """Return the reply for a point (`Workers.ask`); without the result directory, its result's
-    files come with it under "files", by name."""
+    """Return the reply for a point (`Workers.ask`); without a shared result directory, the reply
+    has the result's files under "files", by name."""
     folder, lock = Path(spec["folder"]), Path(spec["store"]["lock"])
     if lock.is_file() and lock.read_bytes() == spec["store"]["token"].encode():
         with exclusive(folder, patient=True):  # of another task for the same point

@@ -1,7 +1,7 @@
 """Worker processes, which run points one after the other, and how to ask them for answers.
 
 A process that ends before it has answered costs only its point, which is tried once more. This file
-is light, so that processes start before much is imported.
+imports little, so that processes start early.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from multiprocessing.reduction import send_handle
 from typing import Any
 
 CODE = "import sys; sys.path[:] = {path}; from netsim.running.worker import main; main({fd})"
-"""Program of a worker process: like this one, it finds only what this one finds."""
+"""Program of a worker process, which imports from the same path as this process."""
 
 MAX_BYTES = 1 << 30  # longest message
 END_S = 0.1  # seconds that a process has to end once its socket is closed
 
 POLL_S = 0.1
 ATTEMPTS = 2
-STOP_S = 3.0  # seconds after a stop in which a process must have begun to simulate, or it is ended
-ENDS = ("done", "estimate", "error", "hang")  # messages that end the work for a point
+STOP_S = 3.0  # seconds after a stop in which a process must start to simulate, or it is killed
+ENDS = ("done", "estimate", "error", "hang")  # final messages for a point
 
 Reply = dict[str, Any]
 Heard = Callable[[str, Any], None]
@@ -51,7 +51,7 @@ class WorkerProcess:
             self.share(lock)
 
     def share(self, lock: int) -> None:
-        """Share the lock on the result directory: it holds until this process has ended, too."""
+        """Share the lock on the result directory, which then lasts until this process ends."""
         self.send({"kind": "lock"})
         with suppress(OSError):
             send_handle(self.channel, lock, self.process.pid)
@@ -125,7 +125,7 @@ class Workers:
             worker.share(lock)
 
     def start(self, n: int) -> None:
-        """Start processes, up to n in all."""
+        """Start processes, up to n in total."""
         while len(self.idle) + len(self.active) < n:
             self.idle.append(WorkerProcess(self.lock))
 
@@ -139,7 +139,7 @@ class Workers:
         """Return the answer for a point: {"directory": ..., "error": ...} of a run, or an estimate.
 
         {"stopped": True} if it is stopped before there is something to save, {"input_error": [...]}
-        for wrong input. With "lost", a process has ended on the way.
+        for wrong input. With "lost", a process ended before it answered.
         """
         reason = ""
         lost: Reply = {}
@@ -164,7 +164,7 @@ class Workers:
         return {"directory": None, "error": f"{reason} twice", **lost}
 
     def stop_and_wait(self) -> None:
-        """Stop the points that run; return when they have been written."""
+        """Stop the running points; return once their results are written."""
         for worker in self.active:
             worker.send({"kind": "stop"})
         for worker in self.active:
@@ -172,7 +172,7 @@ class Workers:
                 pass
 
     def end_idle(self, left: int = 0) -> None:
-        """End the processes that have nothing to do, except some."""
+        """End all idle processes except `left`."""
         with self._changing:
             ending = self.idle[left:]
             del self.idle[left:]
