@@ -109,20 +109,29 @@ class Results(Sequence[Result | FailedPoint]):
         return pl.DataFrame([result_row(point) for point in self.points])
 
     def plot(
-        self, kind: str | None = None, *, x: str | None = None, y: str | None = None, **options: Any
+        self,
+        kind: str | None = None,
+        *,
+        x: str | None = None,
+        y: str | None = None,
+        only: str | Sequence[str] = (),
+        **options: Any,
     ) -> Figure:
         """Return a matplotlib figure, as drawn by `netsim plot --kind KIND`, or with `x`, an axis
-        of the sweep, the figure of a metric `y`. `options` are the options of the kind.
+        of the sweep, the figure of a metric `y`. `only` is "AXIS=VALUE", or several, of the points
+        to plot. `options` are the options of the kind.
 
-        Raises InputError for an unknown kind, axis or option.
+        Raises InputError for an unknown kind, axis, value or option.
         """
         from netsim.cli.plot import drawing
+        from netsim.plots.sweeps import only as chosen
 
         if "ipykernel" in sys.modules:
             import_module("matplotlib.pyplot")  # lets notebooks show figures
 
         with _arguments_named():
-            return drawing(self.points, kind, x=x, y=y, given=options).figure
+            points = chosen(self.points, [only] if isinstance(only, str) else only)
+            return drawing(points, kind, x=x, y=y, given=options).figure
 
     def report(
         self, out: Path | str = "report.html", *, explain: int = 0, trust: bool = False

@@ -119,6 +119,7 @@ def test_messages_name_arguments_of_python(sweep):
         (lambda: sweep.plot("nonsense"), "kind", "nonsense"),
         (lambda: sweep.plot("fct_cdf", y="drops"), "y", "kind"),
         (lambda: sweep.plot("fct_cdf", x="seed"), "kind", "x"),
+        (lambda: sweep.plot(only="seed=7"), "only", 'seed = "7"'),
         (lambda: sweep.why(flow="p99", step=1), None, "flow and step"),
         (lambda: sweep.trace(flow="nonsense"), "flow", "nonsense"),
     ):
@@ -162,6 +163,8 @@ def test_why_trace_and_compare_explain_results(sweep, monkeypatch):
 def test_results_plot_and_report(sweep, tmp_path):
     axes = sweep.plot(x="seed", y="fct_max").axes
     assert axes[0].get_xlabel() == "seed"
+    (chosen,) = sweep.plot(x="seed", y="fct_max", only="seed=2").axes
+    assert [tick.get_text() for tick in chosen.get_xticklabels()] == ["2"]
     assert sweep.plot().axes
     assert sweep.report(tmp_path / "r.html").stat().st_size > 50_000
 
