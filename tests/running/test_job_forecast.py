@@ -57,7 +57,6 @@ LAYOUT = "traffic.job.layout."
 BROKEN = '{node = "spine0", down = "0ns"}'
 UNUSED = '{convergence_delay = "0ns", carrier_delay = "0ns"}'
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "1f1b": ({}, SCALED),
     "a failed spine": ({"topology.spines": 2, "faults.broken": BROKEN, "routing": UNUSED}, SCALED),
     "interleaved, ZeRO 1, overlap": (
         {
@@ -117,6 +116,32 @@ def test_forecast_of_sample_is_within_5_percent_of_whole_job(
     assert found["difference"] == pytest.approx(found["step_ps"] / found["formula"]["step_ps"] - 1)
     for text in ("step of the whole job", "forecast", "formula"):
         assert text in outcome.stdout
+
+
+def test_slowest_group_makes_the_forecast(run: Any) -> None:
+    """Rank 1 computes in another server, so the tensor-parallel group of ranks 0 and 1 is slow."""
+    hosts = [0, 8, 2, 3, 4, 5, 6, 7]
+    rows = (f"{rank},{host}\n" for rank, host in enumerate(hosts))
+    Path("spare.csv").write_text("rank,host\n" + "".join(rows))
+    rack = "gpus_per_rack = 2, scale_up_rate = '400Gbps'"
+    job = {
+        "topology": f"{{kind = 'rail_only', {rack}, racks = 5, rail_rate = '100Gbps'}}",
+        "traffic.placement": "file",
+        "traffic.placement_file": "spare.csv",
+        "traffic.algorithm.tp": "ring",
+        "traffic.job.machine.scale_up.rate": "400Gbps",
+        "traffic.job.model.layers": 2,
+        f"{LAYOUT}tp": 2,
+        f"{LAYOUT}dp": 2,
+        f"{LAYOUT}global_batch": 8,
+        "packets.payload_bytes": "16KiB",
+    }
+    for out, changes in (("whole", {}), ("sample", {"micro_batches": 2, "message_scale": 0.5})):
+        outcome = run(out, job | {f"traffic.{key}": value for key, value in changes.items()})
+        assert outcome.exit_code == 0, outcome.output
+    whole, part = (load_result(out).summary["job"] for out in ("whole", "sample"))
+    assert part["forecast"]["step_ps"] == pytest.approx(whole["step_ps"], rel=0.05)
+    assert abs(part["forecast"]["residual"]) < 0.03  # 0.2 if the mean of the groups counted
 
 
 def test_faults_in_scaled_sample_need_consent(run: Any) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -46,11 +47,12 @@ if TYPE_CHECKING:
     from netsim.model.network import Network
     from netsim.results.run_result import Table
 
-SAME_RATE = 0.01
-"""Largest share by which the rates of the machine and of the network may differ unnoticed: packets
-take whole picoseconds."""
+SAME = 0.01
+"""Largest share by which the rates of the machine and of the network, or the times of groups, may
+differ unnoticed: packets take whole picoseconds."""
 
 PARTS = ("compute_ps", "bubble_ps", "skew_ps", "other_ps")  # besides exposed communication
+ROUNDS = 20  # of fitting a factor per size and group
 MAX_REPLAYED = 2_000_000  # most operations of a replayed job
 
 
@@ -58,8 +60,8 @@ MAX_REPLAYED = 2_000_000  # most operations of a replayed job
 class Replay(JobSample):
     """A schedule at one rank per stage, where each message takes a given time."""
 
-    # returns a message's time in ps, before scaling
-    took: Callable[[Message], float] = field(kw_only=True)
+    # returns a message's time at each stage in ps, before scaling
+    took: Callable[[Message], Floats] = field(kw_only=True)
     sent: tuple[Message, ...] = field(kw_only=True)
     measured: frozenset[str] = field(kw_only=True)  # kinds of messages that the sample sent
 
@@ -71,8 +73,8 @@ class Replay(JobSample):
     def messages(self) -> tuple[Message, ...]:
         return self.sent
 
-    def message_ps(self, message: Message) -> float:
-        return self.took(message)
+    def message_ps(self, message: Message, ranks: Ints) -> Floats:
+        return self.took(message)[ranks]
 
     def queue_of(self, kind: str) -> str:
         """Return the stream of a kind: gradients of experts that were not measured beside the
@@ -96,7 +98,7 @@ def at_network_rates(
             if message.network == network and message.kind not in sample.formula:
                 # Neighbors may share a server; the ends of a group that spans several do not.
                 rate = _one_way(sample, message, hosts, wires, to=-1).rate_bps
-                if abs(rate / link.rate - 1) > SAME_RATE:
+                if abs(rate / link.rate - 1) > SAME:
                     changes: dict[str, Any] = {network: replace(link, rate=rate)}
                     job = replace(job, machine=replace(job.machine, **changes))
                 break
@@ -110,34 +112,79 @@ def _one_way(sample: JobSample, message: Message, hosts: Ints, wires: Wires, to:
 
 
 class Measured:
-    """Times of messages, of a sample and of the whole job. `table` is the sample's
-    table of operations."""
+    """Times of messages in a unit of replicas, of a sample and of the whole job. `table` is the
+    sample's table of operations."""
+
+    unit = 0  # replicas of a unit wait for each other in every micro-batch
 
     def __init__(self, sample: JobSample, table: Table, wires: Wires) -> None:
         self._sample, self._wires = sample, wires
+        self._closed_form_ps = cache(self._at_stage_ps)
         self._grid = Grid(Operations(len(sample.ranks)), sample)
         self._hosts = np.zeros(len(sample.ranks), np.int64)
         self._hosts[table["rank"]] = table["host"]
         found = collective_instances(table)
         timed = (found.length_ps > 0) & ~table["is_analytic"][found.first]
-        rows = found.first[timed]
+        rows, length_ps = found.first[timed], found.length_ps[timed]
         what = table["operation_type"][rows]
         keys = np.array([table["kind"][rows], np.where(what == "receive", "send", what)])
         names, which = np.unique(keys, axis=1, return_inverse=True)
         self._lengths: dict[tuple[str, str], tuple[Ints, Floats]] = {}
+        self._slower: dict[tuple[str, str], Floats] = {}
+        is_joined = sample.job.layout.zero == 3
+        self._n_units = 1 if is_joined else sample.ranks.dp // sample.ranks.ep
         for k, (kind, one) in enumerate(names.T.tolist()):
             these = np.flatnonzero(which.reshape(-1) == k)
             sizes, of = np.unique(np.rint(found.size_bytes[timed][these]), return_inverse=True)
-            took = np.bincount(of, found.length_ps[timed][these]) / np.bincount(of)
+            took, slower = self._means(kind, table["rank"][rows[these]], length_ps[these], of)
             self._lengths[kind, one] = sizes, took
+            self._slower[kind, one] = slower
         sends = np.flatnonzero((table["operation_type"] == "send") & (table["kind"] == "pp"))
         busy = table["end_ps"][sends] - table["start_ps"][sends]
         self._left_ps = float(busy.mean()) if sends.size else 0.0
         self.job = at_network_rates(sample, self._hosts, wires)
 
-    def _nearest(self, message: Message) -> tuple[float, float, str, float] | None:
-        """Return the size and time of the measured message most like this one, then this one's
-        operation and size."""
+    def units(self, n: int) -> Ints:
+        """Return the units whose times differ, at most `n`, those of the longest times first."""
+        if not self._slower:
+            return np.zeros(1, np.int64)
+        factors = np.concatenate(list(self._slower.values()), axis=1)
+        _, first = np.unique(factors, axis=0, return_index=True)
+        longest: Ints = first[np.argsort(-factors[first].sum(axis=1))]
+        return longest[:n]
+
+    def _means(self, kind: str, first: Ints, length_ps: Ints, of: Ints) -> tuple[Floats, Floats]:
+        """Return the mean times of messages of a kind by size, and float64[units, stages], the
+        factors of the slowest groups; of messages, from their groups' first ranks, their times and
+        sizes. A group is slow if it is above the median by more than the largest of as many random
+        deviations; with slow groups, the mean is of the others."""
+        group, member, count = np.unique(first, return_inverse=True, return_counts=True)
+        mean = took = np.bincount(of, length_ps) / np.bincount(of)
+        found = np.ones((self._n_units, self._sample.job.layout.pp))
+        free = of.size - group.size - mean.size + 1
+        if group.size == 1 or free < 1:
+            return mean, found
+        for _ in range(ROUNDS):  # a time is a size's times a group's
+            factor = np.bincount(member, length_ps) / np.bincount(member, took[of])
+            took = np.bincount(of, length_ps) / np.bincount(of, factor[member])
+        apart = length_ps / (took[of] * factor[member]) - 1
+        noise = ((apart**2).sum() / free / count) ** 0.5
+        largest = noise * (2 * np.log(group.size)) ** 0.5
+        slow = factor > np.median(factor) * (1 + np.maximum(SAME, largest))
+        if not slow.any():
+            return mean, found
+        rest = ~slow[member]
+        found[:] = length_ps[rest].sum() / took[of[rest]].sum()
+        stage, within = np.divmod(group[slow], self._grid.n)
+        unit = within * self._n_units // self._grid.n
+        np.maximum.at(found, (unit, stage), factor[slow])
+        if kind not in ("tp", "cp", "ep", "pp"):
+            found[:] = found.max(axis=0)
+        return took * found.min(), found / found.min()
+
+    def _nearest(self, message: Message) -> tuple[float, Floats, str, float] | None:
+        """Return the size of the measured message most like this one, its time at each stage, then
+        this one's operation and size."""
         what, size = message.what, float(message.size_bytes)
         if what == "send" and message.group != "pp":
             what, size = "all_to_all", size * message.n
@@ -145,75 +192,100 @@ class Measured:
             return None
         sizes, took = self._lengths[message.kind, what]
         k = int(np.abs(np.log(sizes / (size * self._sample.scale))).argmin())
-        return float(sizes[k]), float(took[k]), what, size
+        return float(sizes[k]), took[k] * self._slower[message.kind, what][self.unit], what, size
 
-    def sampled_ps(self, message: Message) -> float:
-        """Return the time of a message of the sample, in ps, divided by the scale."""
+    def sampled_ps(self, message: Message) -> Floats:
+        """Return the time of a message of the sample at each stage, in ps, divided by the scale."""
         near = self._nearest(message)
         if near is None:
             return self._by_formula_ps(message)
         return near[1] / self._sample.scale + self._launch_ps(message)
 
-    def whole_ps(self, message: Message) -> float:
-        """Return the time of a message of the whole job, in ps."""
+    def whole_ps(self, message: Message) -> Floats:
+        """Return the time of a message of the whole job at each stage, in ps."""
         near = self._nearest(message)
         if near is None:
             return self._by_formula_ps(message)
         near_bytes, took, what, size = near
         scale, n = self._sample.scale, self._sample.group_size(message)
-        ideal = [
-            self._ideal_ps(message, what, n, near_bytes, scale),
-            self._ideal_ps(message, what, message.n, size, 1.0),
-        ]
+        least, most = (
+            self._ideal_ps(message, what, n, near_bytes, scale, chain=chain)
+            for chain in (True, False)
+        )
+        most = np.where(self._slower[message.kind, what][self.unit] > 1, most, least)
+        ideal = np.clip(took, least, np.maximum(least, most))
         ratio = size * scale / near_bytes * (1 - 1 / message.n) / (1 - 1 / n)
-        excess = (took - ideal[0]) / scale * ratio
-        return max(0.0, ideal[1] + excess) + self._launch_ps(message)
+        excess = ideal - least + (took - ideal) / scale * ratio
+        of_job = self._ideal_ps(message, what, message.n, size, 1.0)
+        return np.maximum(0.0, of_job + excess) + self._launch_ps(message)
 
-    def _by_formula_ps(self, message: Message) -> float:
+    def _by_formula_ps(self, message: Message) -> Floats:
         chosen = message.kind in self._sample.formula
-        return message.time_ps(self._sample.job if chosen else self.job)
+        time_ps = message.time_ps(self._sample.job if chosen else self.job)
+        return np.full(self._sample.job.layout.pp, time_ps)
 
     def _launch_ps(self, message: Message) -> int:
         return 0 if message.network == "wan" else link_of(self._sample.job, message.network).launch
 
-    def _ideal_ps(
-        self, message: Message, what: str, n: int, size_bytes: float, scale: float
-    ) -> float:
+    def _ideal_ps(self, message: Message, what: str, *how: float, chain: bool = True) -> Floats:
+        """Return the closed form of a collective at each stage, `how` with ranks, bytes and scale.
+        Stages without a slow group have the same."""
+        slow = self._slower[message.kind, what] > 1
+        rest = int(slow.any(axis=0).argmin()) % self._sample.ranks.pp
+        found = np.zeros(self._sample.job.layout.pp)
+        for stage in (rest, *np.flatnonzero(slow[self.unit]).tolist()):
+            found[stage] = self._closed_form_ps(message, what, stage, chain, *how)
+        return np.where(slow[self.unit], found, found[rest])
+
+    def _at_stage_ps(
+        self,
+        message: Message,
+        what: str,
+        stage: int,
+        chain: bool,  # False: all links of a ring are as slow as its slowest
+        n: int,
+        size_bytes: float,
+        scale: float,
+    ) -> int:
         """Return the closed form of a collective on the idle network; 0 without one."""
         ranks, link = self._sample.groups(message), link_of(self._sample.job, message.network)
-        how, hosts = self._grid.options(message, ranks, link), self._hosts[ranks]
+        groups = ranks if message.group == "embedding" else ranks + stage * self._grid.n
+        how, hosts = self._grid.options(message, groups, link), self._hosts[groups]
         size = max(1, round(size_bytes))
         try:
             # The algorithm and the wires are the sample's, also for more ranks.
             how = self._wires.settled(what, hosts, self._sample.bytes_of(message), how)
-            wire = self._wires.wire(hops_of(what, hosts.shape[1], size, how), hosts)
+            hops = hops_of(what, hosts.shape[1], size, how)
+            wire = self._wires.wire(replace(hops, chain=hops.chain and chain), hosts)
             how = replace(how, latency_ps=round(scale * link.step_latency))
             return closed_form_ps(what, n, size, wire, how)
         except InputError:
-            return 0.0
+            return 0
 
-    def transfer_ps(self, *, whole: bool) -> tuple[int, int]:
-        """Return the time of a pipeline transfer until delivered, and until it has left."""
+    def transfer_ps(self, *, whole: bool) -> tuple[Ints, Ints]:
+        """Return the time of a pipeline transfer from each stage until delivered, and until it has
+        left."""
+        n = self._sample.job.layout.pp
         message = next(
             (message for message in messages(self._sample.job) if message.kind == "pp"), None
         )
         if message is None:
-            return 0, 0
+            return np.zeros(n, np.int64), np.zeros(n, np.int64)
         scale, near = self._sample.scale, self._nearest(message)
         link = link_of(self._sample.job, message.network)
         software_ps = link.launch + link.step_latency
         if near is None:
-            alone = round(message.time_ps(self.job)) - software_ps
+            alone = np.full(n, round(message.time_ps(self.job)) - software_ps)
             return alone, alone
         near_bytes, took, _, size = near
-        left = self._left_ps - scale * software_ps
-        if not whole:
-            return round(took), round(left)
-        wire = _one_way(self._sample, message, self._hosts, self._wires)
-        sends = [wire.send_ps(round(one)) for one in (near_bytes, size)]
-        left = sends[1] + (left - sends[0]) / scale
-        took = sends[1] + wire.delay_ps + (took - sends[0] - wire.delay_ps) / scale
-        return max(0, round(took)), max(0, round(left))
+        left = (self._left_ps - scale * software_ps) * self._slower["pp", "send"][self.unit]
+        if whole:
+            wire = _one_way(self._sample, message, self._hosts, self._wires)
+            sends = [wire.send_ps(round(one)) for one in (near_bytes, size)]
+            left = sends[1] + (left - sends[0]) / scale
+            took = sends[1] + wire.delay_ps + (took - sends[0] - wire.delay_ps) / scale
+        took, left = (np.rint(np.maximum(0, one)).astype(np.int64) for one in (took, left))
+        return took, left
 
 
 def forecast(
@@ -227,7 +299,7 @@ def forecast(
     """Return the forecast of a step of the whole job, from a sample's table of operations and its
     metrics (`job_metrics`).
 
-    The step's parts are means of the ranks, as in the metrics; "formula" has the same of the
+    The step's parts are means over stages, of the slowest replica; "formula" has the same of the
     formula's slowest stage. "difference" is the forecast over the formula's step, minus one;
     "difference_by" divides it by kind of message, and "pipeline" for compute and bubble. Empty for
     a job of more than `MAX_REPLAYED` operations at one GPU per stage.
@@ -239,8 +311,13 @@ def forecast(
     whole = _replay(full, layout.pp, messages(sample.job), measured.whole_ps)
     if steps * whole.n_messages > MAX_REPLAYED:
         return {}
-    own_ps, _ = _played(own, steps, measured.transfer_ps(whole=False))
-    whole_ps, step = _played(whole, steps, measured.transfer_ps(whole=True))
+    owns, wholes = [], []
+    for unit in measured.units(MAX_REPLAYED // (steps * whole.n_messages)).tolist():
+        measured.unit = unit
+        owns.append(_played(own, steps, measured.transfer_ps(whole=False))[0])
+        wholes.append(_played(whole, steps, measured.transfer_ps(whole=True)))
+    own_ps = max(owns)
+    whole_ps, step = max(wholes, key=lambda one: one[0])
     residual = metrics["step_ps"] / own_ps - 1
     total = whole_ps * (1 + residual)
     longer = total / step["time_ps"]
@@ -286,7 +363,7 @@ def _named(sample: JobSample, metrics: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _replay(
-    sample: JobSample, pp: int, sent: tuple[Message, ...], took: Callable[[Message], float]
+    sample: JobSample, pp: int, sent: tuple[Message, ...], took: Callable[[Message], Floats]
 ) -> Replay:
     """Return a sample's schedule at one rank per stage."""
     return Replay(
@@ -303,14 +380,14 @@ def _replay(
 
 
 def _played(
-    replay: Replay, steps: int, transfer_ps: tuple[int, int]
+    replay: Replay, steps: int, transfer_ps: tuple[Ints, Ints]
 ) -> tuple[float, dict[str, Any]]:
     """Return a replayed job's mean step, in ps, and its last step (`step_entry`)."""
     load = operations_of(replay, steps).lower(np.arange(len(replay.ranks)))
     tasks, operations = load.tasks, load.part(OperationTable)
     assert tasks is not None
     assert operations is not None
-    took, left = (np.full(len(load.flows), one, np.int64) for one in transfer_ps)
+    took, left = (one[load.flows.src] for one in transfer_ps)
     start, end = task_times(tasks, load.flows, took, left)
     ready = np.zeros(len(tasks), np.int64)
     first, then = tasks.edges()

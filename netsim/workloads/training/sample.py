@@ -203,9 +203,9 @@ class JobSample:
         """Kinds of messages that send no packets and take `message_ps`."""
         return self.formula
 
-    def message_ps(self, message: Message) -> float:
-        """Return the time of a message that sends no packets, in ps, before scaling."""
-        return message.time_ps(self.job)
+    def message_ps(self, message: Message, ranks: Ints) -> Floats:
+        """Return the time of a message that sends no packets at ranks, in ps, before scaling."""
+        return np.full(ranks.shape, message.time_ps(self.job))
 
     def queue_of(self, kind: str) -> str:
         """Return the kind of messages with the same stream: the kind itself."""

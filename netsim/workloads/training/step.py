@@ -648,7 +648,8 @@ class Grid:
         if kind in self.sample.timed:
             # Propagation over the wide area does not delay the next message.
             away_ps = link.launch if message.network == "wan" else 0
-            time_ps = self.sample.time_ps(times * self.sample.message_ps(message) - away_ps)
+            time_ps = times * self.sample.message_ps(message, ranks) - away_ps
+            time_ps = np.rint(self.sample.scale * time_ps).astype(np.int64)
             made = self.ops.collective(
                 what, ranks, size_bytes, stream=stream, kind=kind, duration_ps=time_ps
             ).reshape(groups.shape)
