@@ -18,6 +18,7 @@ stop says how much was sent; the receiver then asks for everything from the firs
 """
 
 from netsim.blocks import rto, rtt
+from netsim.errors import InputError
 from netsim.params import Param
 from netsim.transport import (
     ACK,
@@ -38,6 +39,7 @@ from netsim.transport import (
     set_host_timer,
     set_timer,
 )
+from netsim.units import format_bytes
 
 SCRIPTS = "the authors' ns-2 scripts"
 CODE = "the authors' ns-2 code"
@@ -100,6 +102,21 @@ TX_TIMERS, RX_TIMERS, HOST_TIMERS = 1, 1, 1
 SILENCE, NEXT_CREDIT, LINK = 0, 0, 0
 RX_BITMAPS = 1
 GOT = 0
+
+
+def check(params, packets):
+    """Credits are not smaller than all other packets, or larger."""
+    size, spread = params["credit_bytes"], params["credit_spread"]
+    least = min(packets.control_bytes, packets.header_bytes + 1) + spread
+    most = max(packets.control_bytes, packets.data_bytes) - spread
+    if not least <= size <= most:
+        yield InputError(
+            f"{format_bytes(size)}, {format_bytes(spread)} more or less, is smaller than all other "
+            "packets, or larger",
+            key="credit_bytes",
+            hint=f"{format_bytes(least)} to {format_bytes(most)}, "
+            "set by packets.control_bytes and header_bytes",
+        )
 
 
 def control_packets(params, packets, bdp_packets):

@@ -143,6 +143,7 @@ def check_transport(module: ModuleType, presets: Presets, file: str) -> None:
         if preset not in presets:
             hint = did_you_mean(preset, presets)
             raise declared.wrong(f'PRESET_FABRIC["{preset}"]', "unknown preset", hint)
+    declared.check_functions(("check",))
     for name in ("RELIABLE", "CLOSED_FORM", "KEEPS_RATE"):
         declared.flag(name)
     control = declared.get("CONTROL_PER_DATA", 1)

@@ -344,7 +344,7 @@ def call(use: PluginSpec, function: str, *args: Any) -> Any:
 
 
 def problems(use: PluginSpec, *args: Any) -> list[InputError]:
-    """Return the errors that a queue discipline's `check` yields, if it has one."""
+    """Return the errors that a plugin's `check` yields, if it has one."""
     if not hasattr(use.module, "check"):
         return []
     with _blamed(use, "check"):

@@ -284,8 +284,8 @@ class Measured:
             sends = [wire.send_ps(round(one)) for one in (near_bytes, size)]
             left = sends[1] + (left - sends[0]) / scale
             took = sends[1] + wire.delay_ps + (took - sends[0] - wire.delay_ps) / scale
-        took, left = (np.rint(np.maximum(0, one)).astype(np.int64) for one in (took, left))
-        return took, left
+        times = [np.rint(np.maximum(0, one)).astype(np.int64) for one in (took, left)]
+        return times[0], times[1]
 
 
 def forecast(
