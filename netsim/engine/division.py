@@ -1,11 +1,11 @@
 """Divide the nodes of a network among workers, and among ranks.
 
-Each gets a range of nodes in the order of their cables: a switch comes amid the hosts below it, and
-several switches above the same hosts come at even distances among them. So most cables join nodes
-of one worker, and their packets stay in its core's cache; ranks have leaves with their hosts and a
-share of the switches above. The ranges of workers are equal in packets that arrived so far, and
-follow them between calls of the engine. Ranges of ranks are equal in ports, weighted with the bytes
-of the flows of the hosts there, and end where only long cables are cut if that is near.
+Each gets a range of nodes in the order of their cables: a switch is placed amid the hosts below it,
+and several switches above the same hosts are evenly spaced among them. So most cables join nodes of
+one worker, and their packets stay in its core's cache; ranks have leaves with their hosts and a
+share of the switches above. Workers' ranges have equal numbers of packets that arrived so far, and
+are adjusted between calls of the engine. Ranks' ranges have equal numbers of ports, weighted by the
+bytes of their hosts' flows, and end at a nearby point, if any, where only long cables are cut.
 
 "Several processes" in `netsim/engine/README.md` describes the share of a rank.
 """
@@ -69,9 +69,9 @@ WHOLE = Share()
 def share_of(simulation: Simulation, of_node: Array, part: int) -> Share:
     """Return the share of one part of the network; ``of_node`` is the part of each node.
 
-    A transport sets up a flow's receiver together with its sender, at the source host. So that the
-    host is then as in one process, all its flows are set up here. Flows that wait for others, and
-    flows of programs, may need the records of any flow.
+    A transport sets up a flow's receiver together with its sender, at the source host. All flows of
+    that host are set up here, so that its state is the same as in one process. Flows that wait for
+    others, and flows of programs, may need the records of any flow.
     """
     network, flows = simulation.network, simulation.flows
     mine = of_node == part
@@ -102,11 +102,11 @@ PAIR = 2 * CACHE_LINE // 8  # int64 in two cache lines
 IDLE = 1 / 20  # weight of a port without traffic, relative to the mean
 
 LONG = 10
-"""A cable is long if it has this many times the length of the shortest cable. If all ranks are
-joined by long cables alone, they seldom wait for each other ..."""
+"""A cable is long if it has this many times the length of the shortest cable. Ranks joined only by
+long cables seldom wait for each other ..."""
 
 NEAR = 0.4
-"""... so they may differ from equal weights, at either end by this share of one rank's weight."""
+"""... so either end of a range may be off from equal weights by this share of a rank's weight."""
 
 
 def worker_rows(n_workers: int, n: int) -> Array:
@@ -163,7 +163,7 @@ def divide(net: Net, delay_ps: Array, flows: FlowTable, n_parts: int) -> Array:
 
 
 def _ends_of_short_cables(net: Net, delay_ps: Array, order: Array) -> Array:
-    """Return the places in ``order`` before which only long cables are cut, and the last one."""
+    """Return the indices in ``order`` where a cut crosses only long cables, and the last one."""
     n_nodes = order.size
     place = np.empty(n_nodes, np.int64)
     place[order] = np.arange(n_nodes)
@@ -202,8 +202,8 @@ def _tiers(net: Net) -> Iterator[tuple[Array, Array]]:
 
 
 def _activity(net: Net, flows: FlowTable) -> Array:
-    """Return float64[n_nodes]: bytes that a host sends and receives, relative to the mean, and the
-    mean of these below each switch."""
+    """Return float64[n_nodes]: bytes that a host sends and receives, relative to the mean; for a
+    switch, the mean of the hosts below it."""
     n_nodes = net.first_port.shape[0] - 1
     moved = np.zeros(n_nodes, np.int64)
     np.add.at(moved, flows.src, flows.size_bytes)

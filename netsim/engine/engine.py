@@ -250,7 +250,7 @@ class Failures:
         return tuple(int(numbers.sum()) for numbers in (*clock, *nics, *links))
 
     def _whose(self, number: int) -> str:
-        """Return the plugin that has a handler number."""
+        """Return the plugin that a handler number belongs to."""
         if self.program is not None and number >= FIRST_OF_PROGRAMS:
             return f"program {self.program.name}"
         if number >= FIRST_OF_ROUTING:
@@ -434,8 +434,8 @@ class Engine(StateViews):
         workers: int | None = None,
         seconds: float | None = None,
     ) -> Status:
-        """Simulate up to ``n_windows`` windows, none of them beyond ``until_ps``, and, after the
-        first, none that would begin after ``seconds``.
+        """Simulate up to ``n_windows`` windows, none beyond ``until_ps``. After the first, start
+        none once ``seconds`` have passed.
 
         ``workers`` is the number of threads to use, by default all. With ``stop_when_done`` the run
         ends when all flows and tasks are done (MODEL.md). Raises RunError if a handler raises or

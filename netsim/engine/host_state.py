@@ -1,7 +1,7 @@
 """Initial state of hosts: flows with timers and bitmaps, and tasks with their dependencies.
 
-Flows that wait for flows delivered at their own source also wait by tasks, which follow the table's
-tasks.
+Flows that wait for flows delivered at their own source use tasks for that, too, appended to the
+table's tasks.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from netsim.model.workload import ACKED, RECEIVE, SEND, ProgramSpec, TaskTable, 
 
 
 def waiting(simulation: Simulation) -> tuple[TaskTable | None, Array]:
-    """Split dependencies between flows into those their host sees and those out of band.
+    """Split dependencies between flows: seen by the flow's host, or resolved out of band.
 
     Return the tasks of the run, followed by tasks of flows that wait for flows delivered at their
     own source, or None if there are none; and the dependencies resolved out of band, bool[m] per
@@ -63,7 +63,7 @@ def waiting(simulation: Simulation) -> tuple[TaskTable | None, Array]:
 
 
 def _with_flows(simulation: Simulation, here: Array) -> TaskTable:
-    """Return the tasks of a run, followed by those by which flows wait for others ``here``."""
+    """Return the tasks of a run, followed by tasks with which flows wait for others ``here``."""
     flows = simulation.flows
     first, then = flows.edges()
     awaited, receive = np.unique(first[here], return_inverse=True)
@@ -277,8 +277,8 @@ def _sides(
 
 
 class BitmapWords(NamedTuple):
-    """Words of each flow's bitmaps, int64[n_flows]: of the sender, of which the last are the
-    engine's own of skipped packets, and of the receiver. All senders' come first."""
+    """Words of each flow's bitmaps, int64[n_flows]: the sender's, ending with the engine's own
+    bitmap of skipped packets, and the receiver's. All senders' words come first."""
 
     tx: Array
     tx_own: Array

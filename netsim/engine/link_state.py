@@ -322,7 +322,7 @@ def fibers_of(network: Network, links: dict[str, np.ndarray]) -> tuple[Ints, Int
 
 # --- the routing algorithm ------------------------------------------------------------------------
 
-NO_HOPS = 255  # of a switch that has no route
+NO_HOPS = 255  # at a switch without a route
 
 
 def build_routing(
@@ -382,7 +382,7 @@ def _published(simulation: Simulation, routing: RoutingAlgorithm) -> Array:
 
 
 def build_facts(network: Network, routing: RoutingAlgorithm) -> dict[str, Array]:
-    """Return the arrays of `Net` about which handlers ask; minimal without such services."""
+    """Return the arrays of `Net` that services of handlers read; minimal without such services."""
     facts: dict[str, Any] = {
         "hops": np.zeros((1, 1), np.uint8),
         "port_dimension": np.zeros(1, np.int64),

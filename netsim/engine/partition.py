@@ -33,9 +33,10 @@ PACKETS = (
     ("links.queues", "head", "tail"),
     ("hosts.host_ports", "ctrl_head", "ctrl_tail"),
 )
-"""Whose packets are in a snapshot, in this order, and where their ends are."""
+"""Owners of the packets in a snapshot, in order, with the fields of their first and last
+position."""
 
-FIBERS = ("first_fiber", "last_fiber")  # where a switch's fibers are
+FIBERS = ("first_fiber", "last_fiber")  # range of a switch's fibers
 LOGGED = ("hosts.program_hosts", "first_row", "next_row")  # likewise for rows of a program's log
 
 TOTALS = (
@@ -79,8 +80,8 @@ class Partition:
 
     @cached_property
     def _owned(self) -> Mapping[str, tuple[int, Callable[[], Array]]]:
-        """By the names of arrays that several parts change: their number of rows, and what finds
-        own ones. Other arrays are the same in all."""
+        """For each array that several parts change, by name: its number of rows, and a function
+        that finds own rows. Other arrays are the same in all parts."""
         net, links = self._state.net, self._state.links
         share: Any = self._state.share
         ports, hosts, sent, received = share.ports, share.hosts, share.sent, share.received
@@ -286,7 +287,7 @@ class Partition:
         return [snapshot.entries_of(pool)[own] for pool in snapshot.pools(self._state)]
 
     def set_packets(self, packets: Sequence[Array]) -> None:
-        """Put them back once the memory of packets has a new layout."""
+        """Put this part's packets back once the memory of packets has a new layout."""
         own = snapshot.occupied(self._state, self._state.share)
         for pool, entries in zip(snapshot.pools(self._state), packets, strict=True):
             snapshot.entries_of(pool)[own] = entries
@@ -324,11 +325,11 @@ def set_soonest(state: State) -> None:
     state.clock.soonest[:] = np.minimum.reduceat(state.clock.next_event, blocks)
 
 
-NEVER = INF // 2  # the delay between parts of which one never affects the other
+NEVER = INF // 2  # delay to a part that is never affected
 
 SHORT_S, LONG_S = 0.02, 0.1
-"""Seconds for which the slowest part should simulate on its own, so that all can soon stop at one
-time."""
+"""Seconds that the slowest part should simulate between exchanges: few, so that all parts can soon
+stop at the same time."""
 
 FIRST_SPAN = 64  # windows that a part may be ahead of the last one at first
 
@@ -354,7 +355,7 @@ class Horizons:
 
     def horizon_ps(self, next_ps: Array) -> int:
         """Return the horizon, given the time of each part's next event, int64[n]. No part gets far
-        ahead of the others, since all must be able to stop soon at one time."""
+        ahead of the others, since all must be able to stop soon at the same time."""
         soonest_ps = np.minimum(next_ps, NEVER)
         return int(min((soonest_ps + self._to_here).min(), soonest_ps.min() + self._span_ps))
 

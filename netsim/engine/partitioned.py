@@ -1,10 +1,10 @@
 """One run in several processes, each with a part of the network: an engine per rank.
 
 Every rank simulates its part up to a time before which no other can affect it (`partition.py`).
-Then it sends the packets that leave its part to the ranks that they reach (`Cut`), and all
-ranks learn the earliest event of each. Rank 0 gives the orders; the others follow in `serve`. When
-the state is read on rank 0, the others' rows are gathered first, so results, checkpoints and
-reports are made as always.
+Then it sends the packets that leave its part to the ranks that they reach (`Cut`), and all ranks
+learn the earliest event of each. Rank 0 gives the orders; the others follow in `serve`. When the
+state is read on rank 0, the others' rows are gathered first, so results, checkpoints and reports
+are made as in one process.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Exchange:
         return np.concatenate([sizes, hosts.words], axis=1) if self._program.has_words else sizes
 
     def _new_changes(self) -> Array:
-        """Return the flows of which the program has set size or words here, with these. It sets
+        """Return the flows whose size or words the program has set here, with these values. It sets
         them before a flow starts, and receivers learn them when its first packet arrives."""
         n_begun = int(self._state.clock.clock["expected"][0])
         if not self._program.sets_flows or n_begun == self._n_begun:
@@ -181,8 +181,8 @@ FLOWS_OF_NEWS = ("hosts.tx", "hosts.rx")  # a part that learns of other flows ne
 PIECE_BYTES = 1 << 26
 
 NEXT, FAILED, LATE, LAST_DONE, REACHED, ALIVE, SPENT_NS, FIRST_TOTAL = range(8)
-"""First columns of the ranks' messages after each exchange; the others are TOTALS. Rank 0 is
-late when its call has taken its time. A rank is alive up to the time that it has reached, or 0."""
+"""First columns of the ranks' messages after each exchange; the others are TOTALS. Rank 0 is late
+once its call has used up its seconds. ALIVE is the time up to which a rank has work left, or 0."""
 
 FEW_WINDOWS = 256
 """A call of n windows simulates the windows that one process would simulate, so that stalled runs
@@ -192,8 +192,8 @@ MANY_WINDOWS = 1 << 40
 
 
 class PartitionedEngine(Engine):
-    """The engine of one rank. On rank 0 it is an engine like any other, to be closed in the end;
-    on other ranks call `serve`."""
+    """The engine of one rank. On rank 0 use it like any engine, and close it at the end; on other
+    ranks call `serve`."""
 
     def __init__(self, simulation: Simulation, options: Options) -> None:
         assert options.ranks is not None
@@ -202,7 +202,7 @@ class PartitionedEngine(Engine):
         self._gathered: set[int] = set()  # which of READ_OFTEN are current
         self._end_s: float = INF  # when rank 0 ends the current call
         self._is_watched = False  # one watch for all windows of a call
-        self._table: Array | None = None  # what the ranks told each other last
+        self._table: Array | None = None  # the ranks' last messages
         super().__init__(simulation, options)
         self._partition = Partition(self._state, simulation, self.protocol, ranks.rank, ranks.n)
         self._partition.begin()
@@ -223,7 +223,7 @@ class PartitionedEngine(Engine):
 
     @property
     def _has_news(self) -> bool:
-        """Return whether ranks learn of events elsewhere other than by packets."""
+        """Return whether ranks learn of events elsewhere by other means than packets."""
         return self._tells or self.program.sets_flows
 
     @property
@@ -510,13 +510,13 @@ class PartitionedEngine(Engine):
             self._is_complete = is_complete
 
     def _end_idle(self, until_ps: int) -> None:
-        """Leave the time of the end to all parts together."""
+        """Do nothing: all parts decide together when the run ends."""
 
     def _goal(self) -> Goal:
         return self._own_goal or super()._goal()
 
     def _is_alive(self) -> bool:
-        """Return whether all is known not to be done in this part."""
+        """Return whether this part is known to have work left."""
         return self._own_goal is not None and not self._reaches(
             self._own_goal, self._state.clock.clock[0]
         )
@@ -554,7 +554,7 @@ class PartitionedEngine(Engine):
         )
 
     def _idle_ps(self) -> int:
-        """Return when the run ends, as no rank has an event left."""
+        """Return when the run ends, now that no rank has an event left."""
         own = np.array([state_views.idle_ps(self._state)], np.int64)
         return int(self.ranks.all_gather(own).max())
 

@@ -27,8 +27,8 @@ FEWEST = 1 << 12  # blocks that a pool has at least, besides those that links be
 def build_pool(
     n_links: int, packet: np.dtype, workers: int, *, origins: bool, blocks: int | None
 ) -> dict[str, Array]:
-    """Return the pool's arrays: addresses for all available memory, or for ``blocks`` blocks, none
-    of which takes memory before its first use."""
+    """Return the pool's arrays: addresses for all available memory, or for ``blocks`` blocks. A
+    block takes no memory before its first use."""
     room = min([available_bytes() or UNKNOWN_BYTES, *_share_of_addresses()])
     n = blocks or max(FEWEST, room // (rings.BLOCK_SLOTS * packet.itemsize))
     n = min(n, np.iinfo(INT32).max - n_links)
@@ -86,8 +86,8 @@ def blocks_needed(head: Array, tail: Array) -> Array:
 def _chains(
     links: LinkState, peer: Array, ports: Array, readers: Array, used: int, at: Rows
 ) -> int:
-    """Lay out links from block ``used`` on; return the first block behind them. ``at`` are the
-    ports that they lead to."""
+    """Lay out links from block ``used`` on; return the first block after them. ``at`` are the ports
+    that they lead to."""
     size, peer = rings.BLOCK_SLOTS, peer[at]
     n = blocks_needed(readers["head"][at], readers["tail"][at])
     behind, end = used + np.cumsum(n), used + int(n.sum())

@@ -54,7 +54,7 @@ class Ranks(Protocol):
         """Send arrays (uint8[...]) to some ranks, and receive arrays of known lengths."""
 
     def build(self, engine: Led) -> None:
-        """Let the other ranks build theirs, which follow ``engine`` of rank 0."""
+        """Let the other ranks build their engines, which follow rank 0's ``engine``."""
 
 
 SLOT_BYTES = PACKET.itemsize
@@ -222,10 +222,10 @@ class Options:
     ``checked``, compiled code checks array bounds. ``on_hang`` is called, in another thread, if
     compiled code hangs. The flows of ``trace``, and all packets at ``trace_ports`` in their times
     (starts and ends), are traced by one worker, with ``trace_capacity`` entries; timers of whole
-    hosts only from the flow's ``trace_starts`` on. Of ``hosts`` (bool[n_hosts]) all others stay
-    idle; they must not share anything with these. With ``profile``, one worker times each stage.
-    The processes ``ranks`` divide the run. ``on_code`` is called before state is allocated; its
-    argument says whether code is missing.
+    hosts only from the flow's ``trace_starts`` on. Hosts not in ``hosts`` (bool[n_hosts]) stay
+    idle; they must not share anything with the others. With ``profile``, one worker times each
+    stage. The processes ``ranks`` divide the run. ``on_code`` is called before state is allocated;
+    its argument says whether code is missing.
     """
 
     threads: int = 1

@@ -131,7 +131,7 @@ def put(state: State, snapshot: Snapshot) -> None:
     _compare(leaves, in_part, snapshot)
     for path in snapshot.keys() - in_part:
         _bytes_of(leaves[path])[:] = snapshot[path].raw
-    # What is kept in part has its place once all else is restored.
+    # Arrays that are saved in part are laid out once all others are restored.
     lay_out(state.net, state.links, state.hosts)
     for path, entries in _in_use(state).items():
         kept = entries_of(leaves[path])

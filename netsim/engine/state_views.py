@@ -496,7 +496,7 @@ OF_QUEUES = ("sent_packets", "sent_bytes", "drops", "trims", "ecn_marks", "pfc_p
 
 
 def packets_of(received_bytes: Ints, payload_bytes: int) -> Ints:
-    """Return the packets that a flow's payload came in, all full but one."""
+    """Return the number of packets that carried a flow's payload; all except one are full."""
     return -(-received_bytes // payload_bytes)
 
 
@@ -517,8 +517,8 @@ class Readings:
     def __init__(
         self, edges_ps: Ints, group: Ints, n_groups: int, n_queues: int, payload_bytes: int
     ) -> None:
-        """Prepare to read; `group` is int64[n_flows], below `n_groups`, and `payload_bytes` a full
-        packet's payload."""
+        """Prepare to read. `group` (int64[n_flows]) is each flow's group, below `n_groups`;
+        `payload_bytes` is a full packet's payload."""
         self.edges_ps, self._group, self._payload_bytes = edges_ps, group, payload_bytes
         self.n_taken = np.zeros(1, np.int64)
         self.of_groups = np.zeros((edges_ps.size, 2, n_groups), np.int64)
@@ -533,7 +533,7 @@ class Readings:
         return int(self.edges_ps[taken]) if taken < self.edges_ps.size else None
 
     def take(self, engine: StateViews) -> None:
-        """Read the counters of an engine that has simulated all up to the next edge."""
+        """Read the counters of an engine that has simulated up to the next edge."""
         taken, received = int(self.n_taken[0]), engine.flow_states().received_bytes
         for k, counted in enumerate((received, packets_of(received, self._payload_bytes))):
             found = np.bincount(self._group, counted, self.of_groups.shape[2])
@@ -559,7 +559,7 @@ class Readings:
         return {name: array for name, array in vars(self).items() if name not in left_out}
 
     def restore(self, saved: Mapping[str, Ints]) -> None:
-        """Restore these arrays. Raises ValueError if they are of other readings."""
+        """Restore these arrays. Raises ValueError if they come from other readings."""
         own = self.arrays()
         if saved.keys() != own.keys():
             raise ValueError("other readings")

@@ -1,1 +1,1 @@
-"""From a transport's file to machine code: read, joined, specialized, compiled, kept."""
+"""Turn a transport's file into machine code: read, join, specialize, compile and cache it."""

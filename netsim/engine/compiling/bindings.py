@@ -1,7 +1,7 @@
-"""What the compiled code of one set of plugins and one fabric depends on, and a hash of it.
+"""Dependencies of the compiled code of one set of plugins and one fabric, and their hash.
 
 Compilation (`specialize.py`) and its cache key use the same `Bindings`, so neither sees anything
-that the other does not. Names of netsim and of plugins are followed, names of libraries are not.
+that the other does not. They follow names of netsim and of plugins, not names of libraries.
 
 The hash follows names from the entry points: bytecode, constants, and the values of globals,
 closures and defaults, at any depth. Comments, docstrings, line numbers and code that no kernel
@@ -83,15 +83,15 @@ def source_files(plugins: Sequence[types.ModuleType]) -> list[Path]:
 
 
 ENGINE = "netsim.engine."
-"""In these modules' functions, division by zero is not an error, because it does not occur."""
+"""Modules compiled without checks for division by zero, which never occurs in their functions."""
 
 UNITS = ("host_step", "switch_step")
-"""Functions of the engine compiled apart from their callers, which call them through pointers: an
-edit of a transport compiles the hosts' side again, not the switches' side or the loop."""
+"""Engine functions compiled separately from their callers, which call them through pointers:
+editing a transport recompiles the host side, not the switch side or the loop."""
 
 SHARED = ("run_windows", "list_delivered", "note_delivered")
-"""Entry points that know no fields of plugins and no sizes of records. They step from one record to
-the next by the array's stride, and copy as many bytes as it says. So plugins share them."""
+"""Entry points that do not depend on plugins' fields or record sizes, so plugins share them. They
+step from record to record by the array's stride, and copy that many bytes."""
 
 SEPARATE = (
     *UNITS,
@@ -113,7 +113,7 @@ IN_PLACE = (
     "routing_env_of",
     "plane_env_of",
 )
-"""Functions that return a tuple of records, which Numba's cannot: they are inlined as source."""
+"""Functions that return a tuple of records, as compiled code cannot: inlined as source."""
 
 
 LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
@@ -122,7 +122,7 @@ LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 @lru_cache(maxsize=4096)
 def global_names(code: types.CodeType) -> tuple[str, ...]:
     """Return the global names that a function, or one within it, uses."""
-    # dis.get_instructions() takes eight times as long, which a person would wait for at each run.
+    # dis.get_instructions() takes eight times as long, a noticeable delay in each run.
     names, extended = set(), 0
     for operation, low in zip(code.co_code[::2], code.co_code[1::2], strict=True):
         argument = extended | low
@@ -161,7 +161,7 @@ class Bindings:
 
     @cached_property
     def place(self) -> str:
-        """Hash of the plugins' files and the features, which an edit of a file does not change."""
+        """Hash of the plugins' file names and the features; editing a file does not change it."""
         files = [str(getattr(plugin, "__file__", "")) for plugin in self.plugins]
         values = ((name, self._values.get(id(one))) for name, one in sorted(CONSTANTS.items()))
         features = [f"{name} {value!r}" for name, value in values if isinstance(value, PLAIN)]
@@ -178,13 +178,13 @@ class Bindings:
         return self._values.get(id(value), value)
 
     def compiles(self, value: Any) -> bool:
-        """Return whether it is a function that is compiled as part of the engine."""
+        """Return whether the value is a function that is compiled as part of the engine."""
         return isinstance(value, types.FunctionType) and (
             top_package(value.__module__ or "") in self._tops or is_ours(value.__code__.co_filename)
         )
 
     def is_unit(self, value: Any) -> bool:
-        """Return whether it is a function that is compiled apart."""
+        """Return whether the value is a function that is compiled separately."""
         named = isinstance(value, types.FunctionType) and value.__name__ in UNITS
         return named and value.__module__.startswith(ENGINE)
 
@@ -271,9 +271,9 @@ def fingerprint_of(
     groups: Sequence[Any] = (),
     records: Sequence[np.dtype] = (),
 ) -> Fingerprint:
-    """Return the fingerprint of a function. ``groups`` and ``records`` are types of its arguments:
-    named tuples and records of the engine, and records of plugins, of which only the fields count
-    that the function names."""
+    """Return the fingerprint of a function. ``groups`` and ``records`` are its argument types: the
+    engine's named tuples and records, and plugins' records, in which only fields that the function
+    names count."""
     walk = _CodeWalker(bindings)
     walk.function(function)
     made = Fingerprint("", tuple(walk.codes), tuple(walk.units))
@@ -292,7 +292,7 @@ def digest_of(*texts: str) -> str:
 
 
 def reduced(record: np.dtype, names: frozenset[str]) -> np.dtype:
-    """Return a record without the fields that ``names`` lacks, in the same memory."""
+    """Return a record with only the fields in ``names``, at the same offsets."""
     if record.fields is None:
         return record
     kept = [name for name in record.names or () if name in names]
@@ -323,7 +323,7 @@ def _engine_records() -> list[np.dtype]:
 
 
 def is_group(value: Any) -> bool:
-    """Return whether it is a class of named tuples."""
+    """Return whether the value is a class of named tuples."""
     return isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
 
 

@@ -15,9 +15,9 @@ Whoever can write such a file can run code as the user, so only private folders 
 (`require_private`). A damaged or unreadable file is replaced. If no file can be written, a run
 warns once and continues. Only folders named like a key are ever removed.
 
-Importing Numba and readying it takes longer than a small run. The code that it compiles needs only
-LLVM's linker and functions of Numba that are written in C: helpers for arguments and errors. They
-are in extension modules, loaded here by their paths.
+Importing and initializing Numba takes longer than a small run. Compiled code needs only LLVM's
+linker and Numba functions written in C: helpers for arguments and errors. They are in extension
+modules, loaded here by path.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from netsim.errors import warn_once
 Lines = tuple[tuple[str, tuple[int | None, ...]], ...]
 """For each compiled function: its file, and the line of every instruction."""
 
-ENVIRONMENT = "_ZN08NumbaEnv"  # begins the names of variables for a function's Python constants
+ENVIRONMENT = "_ZN08NumbaEnv"  # prefix of variables for a function's Python constants
 
 
 class NotLinkableError(Exception):
-    """Code cannot be kept, or not be linked; says why."""
+    """Code cannot be cached or linked; the message says why."""
 
 
 class MachineCode(NamedTuple):
@@ -167,7 +167,7 @@ def linked(code: MachineCode) -> Loaded:
 
 @cache
 def _add_helpers() -> None:
-    """Make known to the linker what Numba makes known to it."""
+    """Register the symbols with the linker that Numba would register."""
     from llvmlite import binding
 
     binding.initialize_native_target()
@@ -209,9 +209,9 @@ class UnsafeError(Exception):
 def require_private(folder: Path) -> None:
     """Raise UnsafeError if another user could change files in `folder`, a resolved path.
 
-    That is so if it, or a folder above it, belongs to another user or is writable by others.
-    Folders above may be writable if sticky, like /tmp: others cannot rename the user's files there.
-    Root counts as the user.
+    They can if it, or a folder above it, belongs to another user or is writable by others. Folders
+    above may be writable if sticky, like /tmp: others cannot rename the user's files there. Root
+    counts as the user.
     """
     for place in (folder, *folder.parents):
         status = place.lstat()
@@ -232,7 +232,7 @@ FOLDER = "netsim-compiled-v1"
 KEY = re.compile("[0-9a-f]{20}")  # names of the folders in it; nothing else is ever removed
 
 LOCK = ".lock"  # file in each of them, locked by the process that compiles
-WAIT_S = 120.0  # most seconds that a process waits for another one to compile a function
+WAIT_S = 120.0  # longest wait, in seconds, for another process to compile a function
 POLL_S = 0.05
 
 DIGEST_BYTES = hashlib.sha256().digest_size
@@ -240,8 +240,8 @@ LENGTH = struct.Struct("<Q")
 
 
 def load(folder: Path, name: str, kind: str) -> tuple[MachineCode, Lines] | None:
-    """Return the code of function ``name`` for arguments of that kind, and the source positions
-    when it was compiled; None if it is not there."""
+    """Return the code of function ``name`` for arguments of a kind, and its source positions when
+    it was compiled; None if it is not cached."""
     try:
         return _parts(content_of(_path(folder, name, kind)))
     except FileNotFoundError:
@@ -256,8 +256,8 @@ def compiling(folder: Path | None) -> Iterator[None]:
     """Wait while another process compiles. The caller then looks into the cache again before it
     compiles.
 
-    A process that ends releases its lock. Nobody waits longer than WAIT_S, in case the process that
-    compiles is suspended. Where no lock can be created, every process compiles.
+    A process that ends releases its lock. The wait ends after WAIT_S, in case the compiling process
+    is suspended. If no lock can be created, every process compiles.
     """
     with ExitStack() as stack:
         with suppress(OSError):
@@ -342,7 +342,7 @@ def cache_folder(key: str) -> Path | None:
 
 
 def is_kept(key: str) -> bool:
-    """Return whether there is code in the folder of that key."""
+    """Return whether the folder of a key contains code."""
     with suppress(RuntimeError, OSError):
         return any((_root() / FOLDER / key).glob("*.code"))
     return False

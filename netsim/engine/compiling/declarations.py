@@ -1,5 +1,5 @@
-"""Checked declarations and handlers in the file of a plugin: a transport, a queue discipline, a
-program, a routing algorithm.
+"""Check the declarations and handlers in a plugin's file: a transport, queue discipline, program or
+routing algorithm.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ from netsim.units import Bdp
 
 MAX_STATE_BYTES = 1 << 16
 MAX_BYTES = {"PACKET_FIELDS": 1 << 10, "LOG": 8 * 64}
-"""Most bytes of the fields that a file declares: of state, and of others."""
+"""Limits, in bytes, on the fields that a file declares: state fields, and others."""
 
 NOT_PLAIN = (
     inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
@@ -227,7 +227,7 @@ def parameter_value(value: Any, choices: tuple[str, ...]) -> int | float:
 
 
 class Handled:
-    """What the file of a plugin with handlers declares."""
+    """Declarations of a plugin's file with handlers."""
 
     handlers: Mapping[str, FunctionType]
 
@@ -281,7 +281,7 @@ class Protocol(Handled):
 
 
 def counted(declared: int | Mapping[str, int], params: Mapping[str, Any]) -> int:
-    """Return a number of bitmaps, or the sum of those by parameter that are not 0."""
+    """Return the number of bitmaps: as declared, or summed over the parameters that are set."""
     if isinstance(declared, int):
         return declared
     return sum(n for name, n in declared.items() if params.get(name))
@@ -563,16 +563,16 @@ FLOW_ROWS, MAX_PUBLISHED = 1024, 1024
 VIA = "via"  # field of a packet: the group that it goes via, plus 1
 
 Salt = tuple[str, int, int, int]
-"""Field of a port that is filled with a hash: its name, purpose, and two numbers a and b, for draws
-of entity ``a * number + b``."""
+"""Port field that is filled with a hash: its name, purpose, and numbers a and b; port ``number``
+draws as entity ``a * number + b``."""
 
 
 @dataclass(frozen=True)
 class RoutingAlgorithm(Handled):
     """A routing algorithm's state, parameters and handlers. ``packet`` has none of the transports'
-    fields. ``ahead``: its choices depend on nothing that a run changes. ``via``: packets may go via
-    another group. A flow table has ``n_rows``, or 0; a switch publishes ``n_published`` values.
-    ``uses`` are the functions that handlers refer to."""
+    fields. ``ahead``: its choices do not depend on anything that changes during a run. ``via``:
+    packets may go via another group. A flow table has ``n_rows``, or 0; a switch publishes
+    ``n_published`` values. ``uses`` are the functions that handlers refer to."""
 
     module: ModuleType
     port: np.dtype

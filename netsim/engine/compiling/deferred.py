@@ -1,6 +1,6 @@
 """Numba patch: optimize functions once, as part of an entry point.
 
-Numba optimizes and assembles every function with all that it calls, again in each caller. The
+Numba optimizes and assembles every function with all its callees, again for each caller. The
 engine's functions are inlined into two entry points, so nearly all of that is thrown away. A
 `DeferredLibrary` waits until its address is needed.
 """
@@ -94,7 +94,7 @@ class DeferredLibrary(JITCodeLibrary):  # type: ignore[misc] # mypy skips Numba
 
 @contextmanager
 def applied() -> Iterator[None]:
-    """Optimize code compiled within as a whole, with garbage collection off."""
+    """Optimize code compiled in this context as a whole, with garbage collection off."""
     codegen = cpu_target.target_context.codegen()
     collecting = gc.isenabled()
     gc.disable()

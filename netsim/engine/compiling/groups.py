@@ -1,4 +1,4 @@
-"""Groups of arrays in compiled code: the address of their numbers.
+"""Groups of arrays in compiled code: each is passed as one address.
 
 Numba passes a tuple of arrays as seven numbers per array. A group does not change during a call,
 so its numbers are in memory (`specialize.py`) and functions pass the address. Loads are marked
@@ -36,7 +36,7 @@ class Reference(types.Type):  # type: ignore[misc] # mypy skips Numba
 
     @property
     def key(self) -> int:
-        """Numba's number of the group's type: comparing the types of its arrays is slow."""
+        """Numba's number of the group's type, since comparing the types of its arrays is slow."""
         number: int = self.group._code
         return number
 

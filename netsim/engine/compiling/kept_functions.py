@@ -47,7 +47,7 @@ FILE = "functions"
 @dataclass(frozen=True)
 class Kept:
     """The code of one library before optimization. ``constants`` are Python constants by the names
-    of their variables, ``links`` the keys of libraries that it calls; of a function of ours
+    of their variables, ``links`` the keys of libraries that it calls. A netsim function also has
     ``symbol``, its type and ``lines``."""
 
     code: bytes
@@ -141,7 +141,7 @@ def layout_of(group: types.BaseNamedTuple) -> str:
 
 
 def _defined(library: Any) -> list[str]:
-    """Return the names of a library's functions, which no other library has."""
+    """Return the names of the functions that a library itself defines."""
     return [one.name for one in library._final_module.functions if not one.is_declaration]
 
 

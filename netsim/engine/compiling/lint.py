@@ -1,9 +1,9 @@
 """Check plugins before each use for mistakes that would run silently wrong.
 
-A handler may set its file's own fields and a few of the engine's, and the compiled engine would let
-it set all of them. So this looks at what handlers, and functions of theirs, set. The kind of record
-is known for arguments of handlers, for `env` and what it has, and for variables with only such
-values; for others, the name of the field decides. Other mistakes, such as unknown fields and names,
+A handler may set its file's own fields and a few engine fields, but the compiled engine would let
+it set all of them. So this module checks what handlers, and functions they call, set. The kind of
+record is known for arguments of handlers, for `env` and its members, and for variables with only
+such values; otherwise the field's name decides. Other mistakes, such as unknown fields and names,
 end compilation or the run with their line.
 """
 
@@ -87,7 +87,7 @@ class Rules:
     sides: tuple[str, ...] = ()
 
     def kinds(self, handler: Handler, function: FunctionType) -> dict[str, str]:
-        """Return the kind of record of each argument of a handler that is one."""
+        """Return the kind of each handler argument that is a record."""
         known = {**{name: name for name in self.engine}, "env": "env", "pkt": handler.packet}
         arguments = zip(function.__code__.co_varnames, handler.arguments, strict=False)
         return {name: known[meant] for name, meant in arguments if meant in known}
@@ -161,7 +161,7 @@ def check(plugin: Plugin, params: Mapping[str, Any]) -> None:
 def _errors(
     kind: str, module: ModuleType, name: str, types: tuple[tuple[str, type], ...]
 ) -> tuple[InputError, ...]:
-    """Return the mistakes of a file. The types of parameters are mostly the same in a sweep."""
+    """Return the mistakes in a file. Cached: parameter types rarely differ within a sweep."""
     rules = RULES[kind]
     functions = (*rules.handlers, "flows") if kind == "traffic" else rules.handlers
     found = list(_lookalikes(module, functions, rules.declarations))
@@ -250,8 +250,8 @@ class _Function:
                     self.kinds[name] = kind if self.kinds.get(name, kind) == kind else ""
 
     def kind(self, node: ast.expr) -> str:
-        """Return the kind of record that an expression is, "env.NAME" for an array of `env`, or ""
-        if unknown."""
+        """Return the kind of record of an expression, "env.NAME" for an array of `env`, or "" if
+        unknown."""
         match node:
             case ast.Name(id=name):
                 return self.kinds.get(name, "")
@@ -339,7 +339,7 @@ def _lookalikes(
 
 
 def _defined(tree: ast.Module) -> Iterator[tuple[str, int, bool]]:
-    """Yield the names that a file defines at module level: name, line, is a function."""
+    """Yield the name and line of each module-level definition, and whether it is a function."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno, True

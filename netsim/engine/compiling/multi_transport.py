@@ -31,7 +31,7 @@ RECORDS = {
 """Records to which transports add fields, with the engine's own fields."""
 
 PER_FLOW = ("tx_timers", "rx_timers", "tx_bitmaps", "rx_bitmaps")
-"""Things of which each flow has as many as its transport declares."""
+"""Items that each flow has in the number that its transport declares."""
 
 TAKEN = {*chain(*RECORDS.values()), *fields_of(fields.ParameterRecord), *Env._fields}
 OF_PORTS = {*fields_of(fields.PortRecord), *fields_of(fields.QueueRecord)}
@@ -48,7 +48,7 @@ def with_own_names(protocols: Sequence[Protocol], names: Sequence[str]) -> list[
     found: list[Protocol] = []
     for i, protocol in enumerate(protocols):
         own = {
-            name: f"{name}#{i}"  # which no file can say
+            name: f"{name}#{i}"  # not a valid name in a file
             for record in RECORDS
             for before in found
             for name in _apart(record, before, protocol)
@@ -68,7 +68,7 @@ def kinds_of(record: np.dtype) -> dict[str, np.dtype]:
 
 
 def _apart(record: str, first: Protocol, second: Protocol) -> list[str]:
-    """Return the fields of a record that both declare and must not share."""
+    """Return the fields of a record that both transports declare but must not share."""
     ours, theirs = (kinds_of(getattr(protocol, record)) for protocol in (first, second))
     both = [name for name in ours.keys() & theirs.keys() if name not in RECORDS[record]]
     telemetry = first.has("on_forward") or second.has("on_forward")
@@ -213,7 +213,7 @@ def _joined(handler: Handler, protocols: Sequence[Protocol]) -> FunctionType:
 
 
 def _function(handler: Handler, lines: list[str], names: dict[str, Any]) -> FunctionType:
-    """Return a function made of source text; the handlers it calls are globals of it."""
+    """Return a function made of source text; the handlers it calls are its globals."""
     scope: dict[str, Any] = {"__name__": __name__, "env_of": env_of, **names}
     text = "\n    ".join([f"def {handler.form}:", *lines])
     exec(compile(text, f"<{handler.name} of several transports>", "exec"), scope)

@@ -1,8 +1,8 @@
 """Numba patch: array indices are never negative.
 
 In Python ``a[-1]`` is the last element, so Numba tests the sign of every index, hundreds of times
-for a packet. The engine has no negative index. Array fields of records keep Python's meaning, since
-a transport may write ``tx.history[-1]``; their length is constant, so the test costs little.
+per packet. The engine has no negative index. Array fields of records keep Python's meaning, since a
+transport may write ``tx.history[-1]``; their length is constant, so the test costs little.
 """
 
 from __future__ import annotations

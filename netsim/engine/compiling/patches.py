@@ -1,9 +1,9 @@
 """Compile with Numba at a third of its usual cost, by four patches, each in its own module.
 
-They rely on undocumented parts of Numba. So a patch is left out, with one warning, if, on a Numba
-newer than `NEWEST_TESTED`, a trial function compiled with it fails, returns a wrong number, or
+They rely on undocumented parts of Numba. On a Numba newer than `NEWEST_TESTED`, a patch is left
+out, with one warning, if a trial function compiled with it fails, returns a wrong number, or
 crashes its process. NETSIM_PLAIN_NUMBA=1 leaves out all four, to rule them out as the cause of a
-fault: slower, with the same results.
+bug: slower, with the same results.
 """
 
 from __future__ import annotations

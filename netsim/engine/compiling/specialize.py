@@ -270,8 +270,8 @@ def _loaded_by_numba(result: Any) -> Loaded:
 
 
 def _example(argument: Any, names: frozenset[str], is_shared: bool) -> Any:
-    """Return an argument of the type that code is compiled for: its records have no fields but
-    these, and in shared code any stride."""
+    """Return an argument of the type that code is compiled for: its records have only the fields in
+    ``names`` and, in shared code, any stride."""
     if isinstance(argument, tuple):
         return type(argument)(*(_example(part, names, is_shared) for part in argument))
     if not isinstance(argument, np.ndarray):
@@ -296,7 +296,7 @@ def _words_of(group: Any) -> list[int]:
 
 
 def _with_addresses(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that gives ``run`` the addresses of groups, whose numbers it keeps in
+    """Return a function that calls ``run`` with addresses of groups, whose numbers it keeps in
     memory."""
     known: dict[int, tuple[Any, np.ndarray]] = {}
 
@@ -329,8 +329,8 @@ class Entry:
     _loaded: Sequence[tuple[Loaded, Lines]] = ()
 
     def parts(self, arguments: Sequence[Any]) -> list[Part]:
-        """Return the code that such a call needs, units first. An argument of a unit is the
-        caller's of that name; others are numbers."""
+        """Return the code that such a call needs, units first. A unit gets the caller's arguments
+        by name; others are numbers."""
         if self.compiled is None:
             return []
         given = dict(zip(self.compiled.arguments, arguments, strict=True))
@@ -387,14 +387,14 @@ _is_background = False
 
 @contextmanager
 def in_background(compile_code: Callable[[], object]) -> Iterator[None]:
-    """Call a function in another process, if there is a core for it, until the block ends. Its code
-    is on disk; the caller compiles the rest, and reports errors."""
+    """Call a function in another process, if a core is free, until the block ends. That process
+    puts its code on disk; the caller compiles the rest, and reports errors."""
     global _is_background  # noqa: PLW0603
     child = None
     if _may_fork():
         # OSError: there is too little memory for a second process.
         with warnings.catch_warnings(), suppress(OSError):
-            warnings.simplefilter("ignore", DeprecationWarning)  # threads, which it never needs
+            warnings.simplefilter("ignore", DeprecationWarning)  # threads, unused there
             child = os.fork()
     if child == 0:
         _is_background = True
@@ -475,7 +475,7 @@ class Code:
 
     @cached_property
     def keys(self) -> list[str]:
-        """Keys of what every run needs: it sets up flows and simulates."""
+        """Keys of the code that every run needs: to set up flows and to simulate."""
         return [self._of(part).key for part in (RUN, *self._of(RUN).units, SET_UP)]
 
     def _of(self, function: types.FunctionType) -> Fingerprint:

@@ -1,7 +1,7 @@
-"""Report code of plugins that cannot be compiled: what is wrong, and in which line.
+"""Report plugin code that cannot be compiled: the mistake and its line.
 
-Some is found before Numba sees it, since its errors would point elsewhere, or it would compile
-something else. Messages of Numba are translated.
+Some mistakes are found before Numba sees the code, since Numba's errors would point elsewhere, or
+it would compile something else. Numba's messages are translated.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def calendar_add(step: Step, out: LocalPort, at: Ps) -> None:
 
 
 def is_before(step: Step, one: LocalPort, other: LocalPort) -> bool:
-    """Return whether port ``one`` completes before ``other``; at one time the lower does."""
+    """Return whether port ``one`` completes before ``other``; the lower port wins ties."""
     if step.due[one] == step.due[other]:
         return one < other
     return step.due[one] < step.due[other]
@@ -341,7 +341,7 @@ def take_in(
 def take_packet(
     net: Net, env: QueueEnv, step: Step, ingress: LocalPort, slot: Slot, ahead: LocalPort, now: Ps
 ) -> tuple[LocalPort, bool]:
-    """Handle the packet in pool slot ``slot``, likewise; ``ahead`` is as in `output_of`."""
+    """Handle the packet in pool slot ``slot``, like `take_in`; ``ahead`` is as in `output_of`."""
     links = env.links
     origin = Origin(ingress << CLASS_BITS | int(links.pool[slot].prio))
     out = output_of(net, env, step, ingress, slot, ahead, now)
@@ -361,9 +361,9 @@ def start_ports(
     soonest: LocalPort,
     now: Ps,
 ) -> LocalPort:
-    """Start what an event allows: local port ``out``, unless it has ``started`` already, then
-    ``ingress`` if it owes a PFC frame. Returns the port that completes first, until now
-    ``soonest``."""
+    """Start ports after an event: local port ``out``, unless it has ``started`` already, then
+    ``ingress`` if it owes a PFC frame. Returns the port that completes first, ``soonest`` before
+    the call."""
     while True:
         if out >= 0 and (started or start_port(env, step, out, now)):
             if note_event(env.links, step, out):
@@ -467,7 +467,7 @@ def fire_timers(net: Net, env: QueueEnv, step: Step, now: Ps) -> None:
 
 
 def take_made(net: Net, env: QueueEnv, step: Step, now: Ps) -> None:
-    """Let the packets that the switch has made arrive."""
+    """Handle the arrival of packets that the switch has made."""
     switch = env.switch
     k = 0
     while k < switch.n_made:
@@ -701,7 +701,8 @@ def after_arrival(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
 
 
 def others_send(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
-    """Let each other port that can send one packet of local port ``out``, while it offers any."""
+    """Let each other port that can send a packet of local port ``out`` do so, while it offers
+    any."""
     links = env.links
     switch = env.switch
     n = net.first_port[step.node + 1] - step.first

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         def __lt__(self, other: GlobalPort) -> bool: ...
 
     class Address(int):
-        """A port of a host by one routing table: a packet's destination."""
+        """A host's port in one routing table: a packet's destination."""
 
     class QueueId(int):
         """The queue of one class at one port (`layout.queue_of`)."""
@@ -194,7 +194,7 @@ class PortRecord(Declared):
         timers_ps: Numbers[int, Ps]  # with PORT_TIMERS: when each is due, or 0
         response_ps: Ps
         pause_ps: Ps
-        frames_sent: int  # with pause_ps, PFC frames sent, and the number of the last that came
+        frames_sent: int  # with pause_ps, PFC frames sent, and the number of the last one received
         frame_heard: int
 
 
@@ -291,7 +291,7 @@ class RetryRecord(Declared):
 
     off: Fixed[Slot]
     mask: Fixed[int]
-    answer_ps: Fixed[Ps]  # from a packet's arrival until the answer comes
+    answer_ps: Fixed[Ps]  # from a packet's arrival until the answer arrives
     timeout_ps: Fixed[Ps]
     max_frames: Fixed[int]
     max_bytes: Fixed[Bytes]
@@ -342,7 +342,7 @@ class SwitchRecord(Declared):
     next_wakeup_ps: Ps  # earliest wakeup of waiting ports (switch.py)
     next_timer_ps: Ps  # earliest timer of a port, or before it; INF without any
     dropped: int  # 1: `on_drop` was called for this event
-    late_ps: Ps  # the last time that a frame of a link came late, or a port's timer fired
+    late_ps: Ps  # last time that a link's frame arrived late, or a port's timer fired
     rule_broken: int  # number of the rule (handlers.py), or 0
     breaking_handler: int
     breaking_value: int
@@ -544,7 +544,7 @@ class ClockRecord(Declared):
     window_ps: Ps
     ending_ps: Ps  # from the time that all is done to the run's end
     last_done_ps: Ps  # last time that a flow or task ended
-    returns_ps: Ps  # from when on what other parts send may depend on this one's last packets
+    returns_ps: Ps  # from here on, other parts' packets may depend on this part's last ones
     n_active: int
     resume: int  # 1 if the last window is incomplete because a switch needs more scratch
     windows: int
@@ -627,7 +627,7 @@ class ProgramHostRecord(Declared):
     end_row: Fixed[int]  # ... and end of the host's rows
     calls: int  # calls of its handlers at one instant ...
     calls_at: Ps  # ... and that instant
-    under_way: int  # in this window: tasks started less those reported, timers set less gone
+    under_way: int  # in this window: tasks started minus reported, timers set minus gone
     begun_flows: int  # in this window: flows started by send tasks
 
 

@@ -1,16 +1,16 @@
 """The handlers of plugins: their arguments, names, and when they are called; rules for them.
 
-To add a handler, write it in its table with a unique number; its body is the default for
-plugins without it. Call it in a kernel after ``host.handler = IN_...`` or
-``switch.handler = IN_...``, so that errors name it. Then describe it: that of a transport in
-`transports/README.md`, of a queue discipline in `netsim/queues/README.md`, of a routing algorithm
-in `netsim/routing_algorithms/README.md`, of a program in `netsim/traffic/README.md` (also in
+To add a handler, write it in its table with a unique number; its body is the default for plugins
+without it. Call it in a kernel after ``host.handler = IN_...`` or ``switch.handler = IN_...``, so
+that errors name it. Then describe it: a transport's handler in `transports/README.md`, a queue
+discipline's in `netsim/queues/README.md`, a routing algorithm's in
+`netsim/routing_algorithms/README.md`, a program's in `netsim/traffic/README.md` (also in
 `netsim/model/workload.py`).
 
 Kernels import handlers as specialization constants. Rules protect the engine's memory from
 handlers. A transport or program that breaks a rule marks its host, whose step ends before the
-packet or timer is used. A queue discipline or routing algorithm marks its switch, and its step uses
-something harmless instead. Checked engines also find writes out of bounds.
+packet or timer is used. A queue discipline or routing algorithm marks its switch, whose step uses a
+harmless value instead. Checked engines also find writes out of bounds.
 """
 
 from __future__ import annotations

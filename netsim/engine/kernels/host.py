@@ -512,8 +512,8 @@ def pick(env: Env, host_port: HostPortRecord, port: PortRecord, now: Ps) -> Flow
 
 
 def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
-    """Start the transmission of the packet in pool slot ``slot``, after the one under way if any,
-    and count it."""
+    """Start the transmission of the packet in pool slot ``slot``, after the current one if any, and
+    count it."""
     host = env.host
     links = env.links
     pkt = links.pool[slot]
@@ -535,7 +535,7 @@ def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
 
 
 def begin_next(env: Env, port: PortRecord, now: Ps) -> Ps:
-    """Return when the packet that a port takes now begins: after the one under way, if any."""
+    """Return when a packet that a port takes now begins: after the current transmission, if any."""
     if PLANE_BALANCING == ENTROPY:
         begin = Ps(max(now, port.free_at))
         env.hosts.host_ports[port.number].begins_ps = begin
@@ -556,7 +556,7 @@ def replay_from_host(env: Env, port: PortRecord, now: Ps) -> None:
 
 
 def arrival_from_host(env: Env, port: PortRecord, left_ps: Ps) -> Ps:
-    """Return when a packet arrives that left, or the header of which left, at ``left_ps``."""
+    """Return when a packet arrives if it, or its header, left at ``left_ps``."""
     arrival = Ps(left_ps + port.delay_ps)
     if HOST_JITTER:
         fabric = env.links.fabric[0]
@@ -592,7 +592,7 @@ def may_send(links: LinkState, hosts: HostState, p: GlobalPort) -> bool:
 
 
 def next_take(links: LinkState, hosts: HostState, p: GlobalPort) -> Ps:
-    """Return from when on port ``p`` takes its next packet."""
+    """Return the time from which port ``p`` can take its next packet."""
     if PLANE_BALANCING == ENTROPY:
         return hosts.host_ports[p].begins_ps
     return links.ports[p].free_at
@@ -683,8 +683,8 @@ def count_sent(env: Env, tx: TxRecord, seq: int) -> None:
 
 
 def count_out_of_order(bits: Numbers[int, int], tx: TxRecord, seq: int) -> None:
-    """Count a data packet other than the one after the highest sent. The engine's own bitmap has
-    the skipped ones."""
+    """Count a data packet that does not follow the highest one sent. The engine's own bitmap marks
+    the skipped packets."""
     if seq > tx.high_seq:
         for skipped in range(tx.high_seq, seq):
             bits[tx.bits_end + (skipped >> 5)] |= 1 << (skipped & 31)

@@ -43,7 +43,7 @@ def write_shared(numbers: Any, value: int) -> None:
 
 
 def sleep_ns(duration: int) -> None:
-    """Leave the core to others for at least ``duration`` nanoseconds."""
+    """Yield the core for at least ``duration`` nanoseconds."""
     time.sleep(duration / 1e9)
 
 

@@ -68,7 +68,7 @@ from netsim.engine.kernels.instructions import lowest_bit
 from netsim.engine.kernels.specialization_constants import N_CLASSES, N_LEVELS, PLANE_BALANCING
 from netsim.limits import INT64
 
-INF: Ps = Ps(INT64)  # a time that never comes
+INF: Ps = Ps(INT64)  # later than any time
 
 
 Field = str | tuple[str, type] | tuple[str, int]

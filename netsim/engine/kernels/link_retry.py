@@ -1,9 +1,9 @@
 """Link-level retry (`LINK_RETRY`): a port keeps its packets until they are acknowledged, and
 resends packets that its link lost.
 
-The fate of a packet is known when a packet is sent, and so is when the answer comes. So the sending
-port also decides which packets the other end accepts, and no acknowledgments cross the link. Its
-replay buffer is a ring of packets, with these positions in ascending order:
+When a packet is sent, its fate and the time of the answer are already known. So the sending port
+also decides which packets the other end accepts, and no acknowledgments cross the link. Its replay
+buffer is a ring of packets, with these positions in ascending order:
 
 - ``head``: the oldest packet whose ACK has not come. Up to ``expected``, the ``time`` of a kept
   packet is when its ACK comes;
@@ -34,7 +34,7 @@ from netsim.engine.kernels.layout import (
 from netsim.engine.kernels.specialization_constants import HAS_CREDIT, LINK_RETRY, TRACE
 from netsim.engine.kernels.trace import LOST, trace_packet
 
-WHOLE, DAMAGED, NOTHING = range(3)  # what a link brings of a packet
+WHOLE, DAMAGED, NOTHING = range(3)  # how a packet reaches the end of a link
 
 
 def kept_packet(links: LinkState, retry: RetryRecord, position: int) -> PacketRecord:
@@ -47,7 +47,7 @@ def accepts(
 ) -> bool:
     """Return whether the other end accepts the packet at the cursor, which is sent by ``end``.
 
-    ``brings`` says what arrives of it at ``arrival``. A new packet goes into the replay buffer."""
+    ``brings`` says how it arrives at ``arrival``. A new packet goes into the replay buffer."""
     retry = links.retries[port.number]
     if retry.cursor == retry.tail:
         links.kept[ring_slot(retry.off, retry.mask, retry.tail)] = pkt
@@ -130,7 +130,7 @@ def is_full(retry: RetryRecord) -> bool:
 
 
 def next_ack(links: LinkState, retry: RetryRecord) -> Ps:
-    """Return when the ACK of the oldest packet comes, or INF if that is not accepted."""
+    """Return when the ACK of the oldest packet comes, or INF if it has not been accepted."""
     if retry.head == retry.expected:
         return INF
     return kept_packet(links, retry, retry.head).time

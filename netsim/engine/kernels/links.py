@@ -94,7 +94,7 @@ def take_unused(links: LinkState, n: int) -> Block:
 
 
 def take_block(links: LinkState, worker: int) -> Block:
-    """Take a block; any if there is none, since the run then ends with this window."""
+    """Take a block. If none is left, take any, since the run then ends with this window."""
     own = links.free_blocks
     block = Block(own[worker, FREE])
     if block != NO_BLOCK:
@@ -249,7 +249,7 @@ def share_blocks(links: LinkState) -> None:
 
 
 def end_of_transmission(links: LinkState, port: PortRecord, size: Bytes, now: Ps) -> Ps:
-    """Return when a transmission of ``size`` bytes ends that starts now."""
+    """Return the end of a transmission of ``size`` bytes that starts now."""
     if FAULTS:
         renew_link(links, port, port.number, now)
     return now + send_time(size, port.ps_per_byte_q20)
@@ -355,8 +355,8 @@ def send_again(links: LinkState, port: PortRecord, slot: Slot, now: Ps, end: Ps)
 
 
 def retries(links: LinkState, worker: int, port: PortRecord, waiting: bool, now: Ps) -> bool:
-    """Send a packet again by an idle port of a switch, or wait for room in its replay buffer;
-    return whether the port does. ``waiting``: a class is open."""
+    """Resend a packet by an idle switch port, or wait for room in its replay buffer; return whether
+    the port does either. ``waiting``: a class is open."""
     port.tx_class = 0
     if has_replay(links, port, now):
         slot = copy_kept(links, worker, port)
@@ -395,8 +395,8 @@ def renew_link(links: LinkState, port: PortRecord, p: GlobalPort, now: Ps) -> No
 
 
 def brought(links: LinkState, p: GlobalPort, size: Bytes, begin: Ps, arrival: Ps) -> int:
-    """Return whether a packet crosses the link of port ``p`` whole, damaged or not at all: the last
-    if the link is down between ``begin`` and ``arrival``; otherwise a random draw decides."""
+    """Return whether a packet crosses the link of port ``p`` whole, damaged or not at all: not at
+    all if the link is down between ``begin`` and ``arrival``; otherwise a random draw decides."""
     fault = links.faults[p]
     while fault.outage < fault.last_outage and links.outages[fault.outage, 1] <= begin:
         fault.outage += 1
@@ -428,7 +428,7 @@ def next_day(links: LinkState, first: int, last: int, period: Ps, now: Ps) -> tu
 
 
 def first_ending(links: LinkState, first: int, last: int, period: Ps, now: Ps) -> tuple[int, Ps]:
-    """Return that row and the whole periods to add to its times."""
+    """Return the row that `next_day` reads, and the time of whole periods to add to it."""
     days = links.days
     # First period whose last day ends after now, and the first such day in it.
     past = ((now - days[last - 1, 1]) // period + 1) * period

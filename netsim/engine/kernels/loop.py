@@ -2,7 +2,7 @@
 
 Worker 0 runs all windows, and the serial part between them. If a window is long enough, it deals a
 list of active nodes to every worker. A worker takes nodes from the end of its own list, and then
-from the start of others' lists; the rest of a list is one number, lowered and read in one
+from the start of others' lists; the rest of a list is one number, changed and read in one
 instruction. A window ends when all its nodes are stepped. So a thread that the system does not run
 delays others only by the nodes that it has taken, and no thread waits for a thread without nodes.
 
@@ -91,18 +91,18 @@ from netsim.limits import HORIZON_PS
 from netsim.model.circuits import END_PS
 
 SHARED_NS = 30_000
-"""Expected duration for one worker from which a window is shared: to hand nodes and their memory to
-other cores takes about a third of it."""
+"""A window that would take one worker at least this long is shared: handing nodes and their memory
+to other cores takes about a third of it."""
 
 ALONE_NS = 1 << 40  # likewise, in a call with one worker
 
 OWN_BATCHES, OTHER_BATCHES = 32, 4
-"""A worker takes one in so many of the nodes left, of its own list or another's. It takes several
-at once because neighbors in a list share cache lines."""
+"""A worker takes one in this many of the nodes left in its own list, or in another's. It takes
+several at once because neighbors in a list share cache lines."""
 
 SHIFT = 32
 LOW = (1 << SHIFT) - 1
-"""The rest of a list: end << SHIFT | start. Nothing is, if the end is not above the start."""
+"""The rest of a list: end << SHIFT | start. The list is empty if the end is not above the start."""
 
 SPIN_NS = 20_000  # time that a worker waits on its core before it sleeps
 LONGEST_SLEEP_NS = 1_000_000
@@ -185,8 +185,8 @@ def stepped(crew: Crew) -> int:
 
 
 def take(crew: Crew, owner: int, worker: int) -> tuple[int, int]:
-    """Take nodes of a list; return where they start and end in it. The list may be of a later
-    window than the one before, but nobody else has them."""
+    """Take nodes of a list; return where they start and end in it. The list may belong to a later
+    window than the last one did, but no other worker has these nodes."""
     left = read_shared(crew.left[owner])
     n_left = (left >> SHIFT) - (left & LOW)
     if n_left <= 0:
@@ -420,10 +420,10 @@ class Goal(NamedTuple):
 
 
 class Beyond(NamedTuple):
-    """Other parts of the network (`Cut`), if this is one."""
+    """Other parts of the network (`Cut`), if this process simulates one part."""
 
     nodes: Numbers[int, NodeId]  # int64[...]: their nodes at the ends of own links
-    back_ps: Numbers[int, Ps]  # int64[...]: from an arrival there until what it causes arrives here
+    back_ps: Numbers[int, Ps]  # int64[...]: from an arrival there to its earliest effect here
     tells: bool  # others may wait for deliveries
 
 
@@ -500,7 +500,8 @@ def publish_port(net: Net, links: LinkState, clock: Clock, p: GlobalPort) -> int
 
 
 def collect(net: Net, hosts: HostState, clock: Clock) -> None:
-    """Count what hosts delivered and finished, and start the flows that waited for it elsewhere.
+    """Count what hosts delivered and finished, and start the flows that waited for that at other
+    hosts.
 
     A released flow starts one lookahead (plus its own delay) after the last delivery
     that it waited for: never inside the window that has just been simulated.
@@ -590,7 +591,7 @@ def run_windows(
     limits: Limits,
     worker: int,
 ) -> int:
-    """Simulate windows, up to the limits. Other workers than the first assist.
+    """Simulate windows, up to the limits. Workers other than the first assist.
 
     Return RUNNING, DONE (`all_done`), IDLE (no events left), TIME_LIMIT, or what to do before the
     next call: NEEDS_GROWTH (a node's status is not OK, or the pool is full) or NEEDS_THINNING
@@ -661,7 +662,7 @@ def check_set_up(env: Env, p: GlobalPort) -> None:
 
 
 def check_set_up_ports(env: Env, tx: TxRecord) -> None:
-    """Do so at all ports of a flow."""
+    """Call `check_set_up` for all ports of a flow."""
     if PLANE_BALANCING == ONE_PORT:
         check_set_up(env, env.host.port)
     else:
@@ -720,7 +721,7 @@ class Cut(NamedTuple):
 
 
 def hand_over(net: Net, links: LinkState, cut: Cut) -> int:
-    """Move the packets of outgoing links to the outbox. Return their number, or minus that if it
+    """Move the packets of outgoing links to the outbox. Return their number, negated if the outbox
     has too little room."""
     n = 0
     for k in range(cut.outgoing.shape[0]):

@@ -1,6 +1,6 @@
 """Packets that switches make or return: services for handlers of queue disciplines.
 
-They lie in a block of the worker until the event is over; then they come in by their port
+They stay in one of the worker's blocks until the event is over; then they arrive at their port
 (`coupled_switch.take_made`). `netsim.queue` exports the services.
 """
 
@@ -77,9 +77,9 @@ def source_of(env: QueueEnv, pkt: PacketRecord) -> int:
 
 
 def bounce(env: QueueEnv, now: Ps, port: PortRecord, pkt: PacketRecord) -> None:
-    """Return the removed packet or, without one, the arriving one, to its sender, trimmed; only in
-    `admit`, which then returns DROP for the arriving one. It comes in by `port` again. Requires
-    COUPLED."""
+    """Trim the removed packet, or else the arriving one, and return it to its sender; only in
+    `admit`, which must return DROP if it was the arriving one. It comes in by `port` again.
+    Requires COUPLED."""
     switch = env.switch
     if switch.handler != IN_ADMIT:
         broken(switch, ONLY_IN_ADMIT, 0)

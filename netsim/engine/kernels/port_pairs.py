@@ -1,7 +1,7 @@
 """A flow's choice of port pairs, for hosts with several ports.
 
-A port pair is a port of this host and one of the other in the same network. MODEL.md has the rules.
-Data chooses when the flow joins a ready list, a control packet when it is queued.
+A port pair is a port of this host and a port of the other host in the same network. MODEL.md has
+the rules. Data chooses when the flow joins a ready list, a control packet when it is queued.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ Every function changes one port and its class queues only, so ports can be serve
 (switch.py) or in time order over the switch (coupled_switch.py). The discipline's handlers decide
 which packets are admitted and served. A queue's ``bytes`` counts packets until their transmission
 ends; a packet is copied to the link when it starts. Bit c of a port's ``backlog`` means that
-packets of
-class c wait.
+packets of class c wait.
 
 `netsim.queue` exports the services. An invalid argument of a service breaks a rule; the function
 returns something harmless.
@@ -287,8 +286,8 @@ def set_paused_classes(links: LinkState, port: PortRecord, paused: int, now: Ps)
 
 
 def take_frame(env: QueueEnv, port: PortRecord, pkt: PacketRecord, now: Ps) -> bool:
-    """Handle the arrival of a message or of a PFC frame at a switch's port, or the end of its
-    pauses; return whether they had not ended before."""
+    """Handle the arrival of a message or a PFC frame at a switch port, or the end of the frame's
+    pauses; return False if they had ended before."""
     if HAS_ON_MESSAGE:
         if int(pkt.kind) == MESSAGE:
             env.switch.handler = IN_ON_MESSAGE
@@ -830,7 +829,7 @@ def resume(env: QueueEnv, port: PortRecord, cls: int) -> None:
 
 
 def send_message(env: QueueEnv, now: Ps, port: PortRecord, cls: int, value: int) -> None:
-    """Send a message of class ``cls`` to the neighbor at once, beside the transmission."""
+    """Send a message of class ``cls`` to the neighbor at once, even during a transmission."""
     switch = env.switch
     if switch.handler == IN_ON_SEND or switch.handler == IN_ON_DROP:
         broken(switch, NOT_WHILE_SENDING, 0)
@@ -856,7 +855,7 @@ def send_message(env: QueueEnv, now: Ps, port: PortRecord, cls: int, value: int)
 
 
 def repeat_pauses(port: PortRecord) -> None:
-    """Owe the neighbor a PFC frame without a change."""
+    """Owe the neighbor another PFC frame with the same pauses."""
     port.pause_requested |= PFC_FRAME_PENDING
 
 

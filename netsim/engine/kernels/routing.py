@@ -166,7 +166,7 @@ def entry_of(env: RoutingEnv, pkt: Any, now: Ps) -> int:
 
 
 def chosen_port(env: RoutingEnv, port: RoutingPortRecord, pkt: PacketRecord, now: Ps) -> LocalPort:
-    """Return the local port by which a packet leaves that came in by ``port``."""
+    """Return the local port by which a packet that came in by ``port`` leaves."""
     net = env.net
     if INDIRECT == VLB:
         detour = detour_of(net, env.links, env.switch.node, port.number, pkt)
@@ -233,7 +233,8 @@ def departs(queue_env: QueueEnv, p: GlobalPort, pkt: PacketRecord, now: Ps) -> N
 
 
 def _port(env: RoutingEnv, p: int) -> GlobalPort:
-    """Return local port ``p`` as a global one; port 0, and a broken rule, if it does not exist."""
+    """Return local port ``p`` as a global one; if it does not exist, break a rule and return port
+    0."""
     if p < 0 or p >= env.switch.n_ports:
         broken(env.home, NO_LOCAL_PORT, p)
         p = 0
@@ -241,14 +242,14 @@ def _port(env: RoutingEnv, p: int) -> GlobalPort:
 
 
 KEPT = 4
-"""Values kept of each published number: the last value of each of this many periods. Readers take
-one of two periods ago or before. A window spans at most two periods, so none that may be read in it
-is overwritten in it."""
+"""Periods of which each published number's last value is kept. Readers take a value at least two
+periods old, and a window spans at most two periods, so a window never overwrites a value that may
+be read in it."""
 
 
 def _key(env: RoutingEnv, switch: int, key: int) -> int:
-    """Return the row of a number that a switch publishes; key 0's, and a broken rule, for an
-    unknown key."""
+    """Return the row of a number that a switch publishes; for an unknown key, break a rule and
+    return the row of key 0."""
     if key < 0 or key >= N_PUBLISHED:
         broken(env.home, NO_KEY, key)
         key = 0
@@ -256,7 +257,7 @@ def _key(env: RoutingEnv, switch: int, key: int) -> int:
 
 
 def _group(env: RoutingEnv, group: int) -> int:
-    """Return a group; group 0, and a broken rule, if it does not exist."""
+    """Return a group; if it does not exist, break a rule and return group 0."""
     if 0 <= group < env.switch.n_groups:
         return group
     broken(env.home, NO_GROUP, group)
@@ -270,7 +271,8 @@ def candidates(env: RoutingEnv, now: Ps, group: int) -> tuple[int, int]:
 
 
 def candidates_at(env: RoutingEnv, now: Ps, at: int, group: int) -> tuple[int, int]:
-    """Return the same for the edge switch of group ``at``, whose local ports they are."""
+    """Like `candidates`, for the edge switch of group ``at``: they are that switch's local
+    ports."""
     return _listed(env, now, env.links.routers[_switch(env, at)].node, group)
 
 
@@ -329,7 +331,7 @@ def level_of(env: RoutingEnv, pkt: PacketRecord) -> int:  # noqa: ARG001 # like 
 
 
 def set_level(env: RoutingEnv, pkt: PacketRecord, level: int) -> None:
-    """Change a packet's level for the links to come; nothing without PFC. Requires LEVELS."""
+    """Change a packet's level on its remaining links; without PFC, do nothing. Requires LEVELS."""
     if N_LEVELS > 1:
         if level < 0 or level >= N_LEVELS:
             broken(env.home, NO_LEVEL, level)
@@ -338,8 +340,8 @@ def set_level(env: RoutingEnv, pkt: PacketRecord, level: int) -> None:
 
 
 def held(env: RoutingEnv, p: int) -> Bytes:
-    """Return the bytes held at local port ``p``, of all classes, with the packet that it sends.
-    Requires COUPLED."""
+    """Return the bytes held at local port ``p`` in all classes, including the packet in
+    transmission. Requires COUPLED."""
     port = _port(env, p)
     n_bytes = Bytes(0)
     for cls in range(N_CLASSES):
@@ -379,7 +381,7 @@ def far_group(env: RoutingEnv, p: int) -> int:
 
 
 def far_group_at(env: RoutingEnv, at: int, p: int) -> int:
-    """Return the same for a local port of the edge switch of group ``at``."""
+    """Like `far_group`, for a local port of the edge switch of group ``at``."""
     router = env.links.routers[_switch(env, at)]
     if p < 0 or p >= router.n_ports:
         broken(env.home, NO_LOCAL_PORT, p)

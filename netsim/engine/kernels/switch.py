@@ -66,8 +66,8 @@ CIRCLE = 1 << CIRCLE_BITS  # number of positions on the circle
 
 
 def order_at(reader: LinkReaderRecord, time: Ps) -> int:
-    """Return the rank of a port at a time: its position on the circle for the group of four packet
-    times, seen from a place that moves on by a quarter with each packet time."""
+    """Return the rank of a port at a time: how far its position on a circle, random for each four
+    packet times, is from a point that moves a quarter circle per packet time."""
     number = time // reader.packet_ps
     position = mix(reader.order_salt ^ ((number >> 2) & 0xFFFFFFFF)) >> (32 - CIRCLE_BITS)
     ahead = (position - ((number & 3) << (CIRCLE_BITS - 2))) & (CIRCLE - 1)
@@ -224,7 +224,7 @@ def sort_arrivals(
     lo: int,
     hi: int,
 ) -> None:
-    """Sort nearly sorted ``keys[lo:hi]`` in place; only where times are equal, ranks are needed."""
+    """Sort nearly sorted ``keys[lo:hi]`` in place; only equal times need ranks."""
     insertion_sort(keys, lo, hi)
     i = lo + 1
     while i < hi:
@@ -262,8 +262,8 @@ def count_by_output(
 
 
 def group_by_output(scratch: Scratch, worker: int, n: int) -> None:
-    """Move nearly sorted keys to keys[worker, 0], in groups of one output port. Before, ``ends``
-    has the first position of each port's arrivals, after that the position past the last."""
+    """Move nearly sorted keys to keys[worker, 0], in groups of one output port. On entry ``ends``
+    has the first position of each port's arrivals, on return the position past the last."""
     src = scratch.keys[worker, 1]
     dst = scratch.keys[worker, 0]
     outs = scratch.outs[worker]

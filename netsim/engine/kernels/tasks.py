@@ -5,9 +5,9 @@ retransmission timers do on every acknowledgment, costs one store: the heap entr
 corrected when it surfaces. A host's segment of ``heap`` has an entry for each of its timers, after
 one for the heap's length.
 
-Whatever waits for a task starts when it is done, at one host and one instant. Only tasks and timers
-change, so this may run inside a transport's handler. A program's handlers are called as timers
-fire, and so never inside one. `netsim.program` exports the services for them.
+Everything that waits for a task starts when it is done, at the same host and instant. Only tasks
+and timers change, so this may run inside a transport's handler. A program's handlers are called as
+timers fire, and so never inside one. `netsim.program` exports the services for them.
 """
 
 from __future__ import annotations

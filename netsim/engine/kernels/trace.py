@@ -1,9 +1,9 @@
-"""Tracing (`TRACE`): events of the packets of chosen flows, when any packet comes to and leaves
-chosen ports during chosen times, and the state of both sides of the chosen flows.
+"""Tracing (`TRACE`): events of the packets of chosen flows, arrivals and departures of all packets
+at chosen ports during chosen times, and the state of both sides of the chosen flows.
 
 Entries go to one buffer in the order in which nodes are stepped, so the engine runs with one
-worker. A window always runs to its end: entries that find the buffer full are only counted, and
-``drain`` reports them.
+worker. A window always runs to its end: once the buffer is full, entries are only counted, and
+``drain`` reports that.
 """
 
 from __future__ import annotations
