@@ -50,7 +50,7 @@ def send_time(size_bytes: Any, quotient: Any) -> Any:
 
 def serialization_ps(size_bytes: int, q20: int) -> int:
     """Return the time to send ``size_bytes`` if a byte takes ``q20`` units of 2**-20 ps. Like
-    `send_time`, but safe up to 8 TB, for windows and queues that transports ask about."""
+    `send_time`, but safe up to 8 TB, for windows and queue sizes."""
     whole = size_bytes * (q20 >> RATE_SHIFT)
     return whole + ((size_bytes * (q20 & RATE_MASK)) >> RATE_SHIFT)
 

@@ -293,7 +293,7 @@ class NetworkBuilder:
         del order
         n_tables = 1 if policy is None else len(policy.routings)
         routing = policy or routing or shortest_paths
-        if routing is not shortest_paths:  # which knows itself what it needs
+        if routing is not shortest_paths:  # which checks its own memory
             self.reserve(
                 hosts=self._n_hosts,
                 switches=len(self._names),
@@ -436,7 +436,7 @@ def with_reduction(network: Network, latency_ps: int) -> Network:
     limits of the model.
 
     `latency_ps` is the delay between switch and unit, each way. Raises InputError for hosts whose
-    NICs have different numbers of ports, or as `NetworkBuilder.build`.
+    NICs have different numbers of ports, and the same InputErrors as `NetworkBuilder.build`.
     """
     ports = np.flatnonzero(network.port_nic == 0)
     per_host = np.bincount(network.port_node[ports], minlength=network.n_hosts)
@@ -468,7 +468,7 @@ def with_reduction(network: Network, latency_ps: int) -> Network:
 
 
 def build_subtopology(params: Params, name: str) -> Network:
-    """Return the network of the topology that the parameter `name` of a topology names. Raises the
+    """Return the network of the topology that a topology's parameter `name` names. Raises the
     InputErrors of that topology, with keys of its table."""
     use: PluginSpec = params[name]
     try:
@@ -560,11 +560,11 @@ def built(use: PluginSpec, function: str, *args: Any) -> Network:
 
 
 def with_tables(network: Network, use: PluginSpec) -> Network:
-    """Return a network with the routing table that a routing algorithm's `tables` makes, if it has
-    that function, and with weights if it is WEIGHTED.
+    """Return a network with the routing table from a routing algorithm's `tables`, if it has that
+    function, and with weights if it is WEIGHTED.
 
     Raises InputError, with the plugin's file, if `tables` fails or its table is wrong; without a
-    file, if it exists and the network has several tables or circuits.
+    file, if there is a `tables` and the network has several tables or circuits.
     """
     weigh = bool(getattr(use.module, "WEIGHTED", False))
     if not hasattr(use.module, "tables"):

@@ -119,8 +119,8 @@ def check_sizes(flows: FlowTable, packets: PacketFormat, key: str) -> None:
 
 
 def check_durations(network: Network, flows: FlowTable, packets: PacketFormat, key: str) -> None:
-    """Refuse flows that would end after the last possible time even if they were alone. Uses
-    floating point, as these times may overflow. Sizes and links must have been checked."""
+    """Refuse flows that would end after the last possible time even in an idle network. Uses
+    floating point, since these times may overflow an int64. Check sizes and links first."""
     quotient = byte_quotient(network.port_rate_bps)
     full = max(packets.data_bytes, packets.control_bytes)
     send_ps = quotient * (full / 2**RATE_SHIFT)
@@ -152,7 +152,7 @@ BOTH_WAYS = (HASH, ENTROPY)
 
 
 def heights(network: Network) -> Ints:
-    """Return int64[n_switches], the fewest links from each switch to a host."""
+    """Return int64[n_switches], the number of links from each switch to the nearest host."""
     low, high = _fabric_cables(network)
     height = np.full(network.n_switches, network.n_nodes, np.int64)
     height[network.edge_switch] = 1
@@ -200,8 +200,8 @@ def check_symmetric(network: Network, planes: str = HASH) -> None:
 
 
 def _check_layer(network: Network, rows: dict[int, list[list[int]]]) -> None:
-    """Refuse edge switches that reach a switch of a layer by different choices. ``rows`` is the
-    layer from each edge switch: for each choice below, the uplinks in order."""
+    """Refuse edge switches that reach the same switch of a layer by different choices. ``rows`` is
+    the layer from each edge switch: for each choice below, the uplinks in order."""
     seen: dict[int, int] = {}
     for edge, row in rows.items():
         above = [s for layer in row for s in layer]

@@ -52,7 +52,7 @@ def start_times(
 
 
 def clock_errors(most_ps: int, n_nodes: int, seed: int) -> Ints:
-    """Return int64[n_nodes], how late each node's clock is, between -`most_ps` and `most_ps`."""
+    """Return int64[n_nodes], the delay of each node's clock, between -`most_ps` and `most_ps`."""
     draws = mix(salt(seed, PURPOSE_CLOCK, np.arange(n_nodes, dtype=np.int64)))
     errors: Ints = below(draws, 2 * most_ps + 1) - most_ps
     return errors
@@ -209,7 +209,7 @@ def _first_slots(
 def least_control_ps(network: Network, rules: CircuitRules | None, packets: PacketFormat) -> int:
     """Return the smallest allowed `control_delay_ps` of phase-driven circuits; 0 if there are none.
 
-    Ports must not depend on the reconfiguration before it starts (netsim/engine/MODEL.md,
+    Until a reconfiguration starts, ports must not depend on it (netsim/engine/MODEL.md,
     "Circuits"). Links through circuit switches keep their built rate (`place_faults.py`).
     """
     circuits, rules = network.circuits, rules or CircuitRules()

@@ -1,7 +1,7 @@
 """Circuit switches: their schedules, and the cables that they create between other switches.
 
 A circuit switch has no buffers and inspects no packets: bits that enter a port leave by the port
-that it joins at that time. Between two switches it is a cable that is up on some days only. The
+joined to it at that time. Between two switches it acts as a cable that is up on some days only. The
 network has these cables, and no node for the circuit switch.
 """
 
@@ -26,7 +26,7 @@ NONE = -1  # no port, circuit switch or calendar
 
 
 def round_robin_matchings(n: int) -> Ints:
-    """Return matchings of `n` ports in which every two meet once: int64[rounds, n].
+    """Return matchings of `n` ports in which every two ports meet once: int64[rounds, n].
 
     Circle method: one port stays, the others rotate. If n is odd, each port has one round without a
     partner.
@@ -229,7 +229,7 @@ def days_of(schedule: Schedule) -> Days:
     up_ps, down_ps = starts_ps[first] + schedule.night_ps, starts_ps[last + 1]
     kept = np.ones(pair.size, bool)
     if schedule.repeats or schedule.phase_driven:
-        kept = (first > 0) | (last < n_slots - 1)  # the others have no night
+        kept = (first > 0) | (last < n_slots - 1)  # pairs joined in all slots have no night
     if schedule.phase_driven:
         up_ps[first == 0] = -END_PS
         down_ps[:] = END_PS
@@ -294,7 +294,7 @@ def _halves(racks: int, rng: Rng) -> Ints:
 
 
 def _exchange(one: list[int], other: list[int], start: int) -> None:
-    """Swap two rounds' pairs along their cycle through a rack."""
+    """Swap two rounds' pairs along the cycle that they form through a rack."""
     cycle, rack = [start], start
     while (rack := other[one[rack]]) != start:
         cycle.append(rack)

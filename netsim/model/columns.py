@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rng = np.random.Generator
-Edges = tuple[Ints, Ints]  # pairs of rows: the first, and those that wait for it
+Edges = tuple[Ints, Ints]  # pairs of rows: one, and one that waits for it
 
 
 def column_of(values: ArrayLike, n: int, dtype: Any, name: str) -> NDArray[Any]:
@@ -74,7 +74,8 @@ def find_cycle(n: int, waiter: NDArray[np.integer], after: Ints) -> list[int]:
 
 
 def in_order(n: int, waiter: NDArray[np.integer], after: Ints) -> Ints:
-    """Return items that wait for no cycle in topological order: `waiter[i]` follows `after[i]`."""
+    """Return items in topological order, `waiter[i]` after `after[i]`; omit items that wait for a
+    cycle."""
     rounds = [free for free, _ in rounds_in_order(n, waiter, after)]
     return np.concatenate([np.zeros(0, np.int64), *rounds])
 
@@ -187,7 +188,8 @@ def distinct_columns(matrix: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Ints
 
 def longest_chains(n: int, first: Ints, then: Ints, length: Ints) -> Ints:
     """Return int64[n], the longest chain of links up to each item, 0 without any. Link k leads from
-    `first[k]` to `then[k]` and has `length[k]`; items of a cycle keep what leads to it."""
+    `first[k]` to `then[k]` and has `length[k]`; items of a cycle get the longest chain up to the
+    cycle."""
     by_first = np.argsort(first, kind="stable")
     begins = offsets(np.bincount(first, minlength=n))
     followers, lengths, found = then[by_first], length[by_first], np.zeros(n, np.int64)

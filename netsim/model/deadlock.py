@@ -1,12 +1,12 @@
 """Whether PFC can deadlock a network: cycles of links whose packets wait for each other.
 
-A packet that came in by one link waits at a switch for the link by which it leaves. With PFC it
-thereby also stops the link by which it came. If no cycle of links can wait for each other so, some
-link always moves, and every packet arrives (Dally and Seitz, "Deadlock-Free Message Routing in
-Multiprocessor Interconnection Networks", IEEE Transactions on Computers C-36(5), 1987). A switch
-chooses a packet's port when it arrives, so an escape for waiting packets does not help.
+A packet waits at a switch for the link by which it leaves. With PFC it may then also stop the link
+by which it came in. If links cannot wait for each other in a cycle, some link always moves, and
+every packet arrives (Dally and Seitz, "Deadlock-Free Message Routing in Multiprocessor
+Interconnection Networks", IEEE Transactions on Computers C-36(5), 1987). A switch chooses a
+packet's port when it arrives, so an escape path for waiting packets would not help.
 
-Links to and from hosts are in no cycle: hosts take all that arrives.
+Links to and from hosts are in no cycle, since hosts accept every packet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from netsim.model.routing import COUNT_BITS, COUNT_MASK, RouteChanges, shortest_
 
 Bits = NDArray[np.uint8]
 
-BLOCK_BYTES = 1 << 21  # memory for a part of what is compared at a time
+BLOCK_BYTES = 1 << 21  # memory of the part that is compared at a time
 STARTS = 64  # links of a cycle through which a shorter one is searched
 NAMED = 12  # links of a cycle that a message names
 
@@ -45,14 +45,14 @@ NO_CYCLE = Cycle(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 @frozen
 class Choices:
-    """Things that a routing algorithm may do with packets, besides taking any candidate."""
+    """What a routing algorithm may do with packets, besides taking any candidate."""
 
     n_levels: int = 1  # number of levels. PFC pauses each level of a class alone.
     via: bool = False  # packets may go via any group; hosts' switches choose it
     anywhere: bool = False  # all switches may choose or change it
-    # gives the level of packets by the ports at which they come in and leave, their level before
-    # (int64[n] each), and whether they have a via; it must not depend on which host a packet comes
-    # from. None: all are at level 0.
+    # returns the level of packets from the ports at which they come in and leave, their level
+    # before (int64[n] each), and whether they have a via; it must not depend on a packet's source
+    # host. None: all are at level 0.
     next_level: Callable[[Ints, Ints, Ints, bool], Ints] | None = None
 
     def levels(self, came_by: Ints, level: Ints, leaves_by: Ints, via: int) -> Ints:
@@ -71,8 +71,8 @@ def waiting_cycle(
     """Return a cycle of links whose packets may wait for each other, if any.
 
     Packets may go to every group by every table, and take any candidate port. `routes` (default:
-    the network's own) may change; the cycle exists with the routes of some moment. Packets that had
-    older routes before are not considered. Raises InputError if that does not fit into memory.
+    the network's own) may change; the cycle exists with the routes at some point in time. Packets
+    still on older routes are not considered. Raises InputError if that does not fit into memory.
     """
     routes = constant_routes(network) if routes is None else routes
     changed = np.diff(routes.row_ptr) > 1
@@ -116,7 +116,7 @@ class _Links:
         is_edge, host_port: bool and int64[n_switches], whether a switch has hosts, and its port to
             one of them.
         leads: uint8[n, ...], a bit for each destination (a group in one of the tables): whether the
-            routes of a moment lead to it by the link.
+            current routes lead to it by the link.
     """
 
     def __init__(self, network: Network, switches: Ints) -> None:
@@ -189,8 +189,8 @@ class _Search:
 
     Attributes:
         used: uint8[states, ...], a bit for each target: packets that may be there.
-        known: int8[pairs * n_levels * 2], the next level, by pairs of links (a, b) in which packets
-            leave by b that came by a; -1: not asked for yet.
+        known: int8[pairs * n_levels * 2], the next level, by pairs of links (a, b): packets that
+            came by a leave by b; -1: not computed yet.
         taken: bool, likewise: whether packets do that.
         first_pair: int64[n], the first pair of each link a.
         leads: uint8[n_switches, ...], with vias: whether any link of a switch leads to a group.
@@ -225,7 +225,7 @@ class _Search:
         return came * n_levels + level, leaves * n_levels + self.known[key]
 
     def _from_hosts(self) -> Ints:
-        """Let hosts send to all; return the states in which packets are then."""
+        """Let hosts send to all destinations; return the states that packets are then in."""
         links = self.links
         own = np.flatnonzero(links.is_edge[links.source] & links.leads.any(axis=1))
         came_by = links.host_port[links.source[own]]
@@ -255,7 +255,7 @@ class _Search:
                 yield self._step(states[new], leaves[new], 0 * new + 1, bits)
 
     def _step(self, states: Ints, leaves: Ints, via: Ints, bits: Bits) -> tuple[Ints, Bits]:
-        """Return the steps of packets that leave by links, with a via or without, if any do."""
+        """Return the steps of packets that leave by links, with or without a via, if any."""
         some = np.flatnonzero(bits.any(axis=1))
         states, leaves, via = states[some], leaves[some], via[some]
         came, level = np.divmod(states // 2, self.choices.n_levels)
@@ -281,7 +281,7 @@ class _Search:
 
 
 def _blocks(sizes: Ints) -> Iterator[tuple[int, int]]:
-    """Yield the begin and end of runs of items whose sizes add up to BLOCK_BYTES or a little
+    """Yield the start and end of runs of items whose sizes add up to BLOCK_BYTES or a little
     more."""
     block = np.cumsum(sizes) // BLOCK_BYTES
     ends = np.flatnonzero(np.diff(block, append=-1)) + 1
@@ -290,8 +290,8 @@ def _blocks(sizes: Ints) -> Iterator[tuple[int, int]]:
 
 
 def short_cycle(n: int, waiter: Ints, after: Ints) -> Ints:
-    """Return a cycle among n items where `waiter[i]` waits for `after[i]`, none if there is none:
-    the shortest through some items of one that is found first."""
+    """Return a short cycle among n items where `waiter[i]` waits for `after[i]`, empty if there is
+    none: the shortest through one of the first items of some cycle."""
     best = np.array(find_cycle(n, waiter, after), np.int64)
     order = np.argsort(waiter, kind="stable")
     follower = after[order]
@@ -312,7 +312,7 @@ def short_cycle(n: int, waiter: Ints, after: Ints) -> Ints:
 
 
 def _walk_back(came_from: Ints, start: int) -> Ints:
-    """Return the items from `start` on to itself."""
+    """Return the items on the path from `start` back to it."""
     found = [int(came_from[start])]
     while found[-1] != start:
         found.append(int(came_from[found[-1]]))

@@ -43,8 +43,8 @@ class Demand:
 
     @cached_property
     def level(self) -> Ints:
-        """int64[n], phase of each flow: 0 if it waits for none, else 1 + the highest it waits
-        for."""
+        """int64[n], phase of each flow: 0 if it waits for no flow, else 1 + the highest phase it
+        waits for."""
         return levels(self.load.flows, self.load.tasks)
 
     def entries(self, these: NDArray[np.bool_] | None = None) -> list[tuple[int, int, int]]:
@@ -130,8 +130,8 @@ def stuffed(table: Table) -> Table:
     """Return a copy with bytes added until every row and column sum is the largest.
 
     This is QuickStuff (H. Liu et al., Scheduling Techniques for Hybrid Circuit/Packet Networks,
-    CoNEXT 2015): it first increases existing entries to create few new ones. New entries start with
-    a row's entry to itself, which needs no circuit.
+    CoNEXT 2015): it increases existing entries first, so that few new ones are needed. New entries
+    start with a row's entry to itself, which needs no circuit.
     """
     found = [dict(sorted(entries.items())) for entries in table]
     rows, columns = sums(found)
@@ -189,8 +189,8 @@ def birkhoff(table: Table) -> list[Submatching]:
     """Return matchings whose sum is the table, whose rows and columns must have equal sums.
 
     Each is any perfect matching, used until its smallest entry is exhausted. By the Birkhoff-von
-    Neumann theorem one exists until the table is empty, and n^2 - 2 n + 2 suffice for n rows. Their
-    number is not minimized, so many may be short.
+    Neumann theorem one exists until the table is empty, and n^2 - 2 n + 2 suffice for n rows. The
+    number of matchings is not minimized, so many may be short.
     """
     left = [dict(entries) for entries in table]
     parts: list[Submatching] = []
@@ -306,7 +306,7 @@ def _change(joined: Ints, start: int, way: tuple[int, int], avoid: int) -> bool:
     """Swap two switches along the chain of circuits that starts at `start`; return whether it was
     done.
 
-    That end uses the first switch and not the second. Nothing is done if the chain ends at `avoid`,
+    `start` uses the first switch and not the second. Nothing is done if the chain ends at `avoid`,
     whose free uplink it would take.
     """
     chain, turn = [start], 0
@@ -373,8 +373,8 @@ def _augment(
     row_of: list[int],
     start: tuple[list[int], int],
 ) -> None:
-    """Match the root by an alternating path from level to level, if one is left. `entries` are
-    those that no path has tried; `start` is the levels and the root."""
+    """Match the root by an alternating path from level to level, if one is left. `entries` are the
+    entries that no path has tried; `start` has the levels and the root."""
     level, root = start
     rows, columns = [root], [FREE]
     while rows:
@@ -435,7 +435,7 @@ def heaviest(table: Table) -> list[int]:
     column_of, row_of = [FREE] * n, [FREE] * n
     for root in range(n):
         came_from: dict[int, int] = {}  # previous row of a column
-        rows, columns = {root: 0}, {}  # cost of those reached
+        rows, columns = {root: 0}, {}  # cost of reached columns
         heap: list[tuple[int, int, int]] = []
         row, cost = root, 0
         while True:
@@ -469,7 +469,7 @@ def heaviest(table: Table) -> list[int]:
 
 
 def heaviest_pairs(table: Table) -> list[int]:
-    """Return `heaviest` for symmetric matchings: if i has column j, j has i."""
+    """Like `heaviest`, but the matching is symmetric: if i has column j, j has column i."""
     import networkx as nx
 
     graph: nx.Graph[int] = nx.Graph()

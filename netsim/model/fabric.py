@@ -164,7 +164,7 @@ class LinkRetry:
     )
 
     def check(self, network: Network, packets: PacketFormat) -> None:
-        """Raise InputError, without a file, if it does not suit the network."""
+        """Raise InputError, without a file, if these values do not suit the network."""
         if network.circuits is not None and network.circuits.change:
             message = "conflicts with circuits: answers cannot cross a circuit in time"
             raise InputError(message, key="fabric.llr", hint="remove it")
@@ -180,7 +180,7 @@ ANSWER_BYTES = 8  # an ACK or NACK of LLR
 
 def retry_loops(network: Network, packets: PacketFormat) -> tuple[Ints, Ints]:
     """Return two int64[n_ports]: the time from a packet's arrival at the other end until its answer
-    comes, and the loop, from the start of the largest packet until then."""
+    arrives, and the whole loop, from the start of the largest packet until that answer."""
     q20, delay_ps = byte_quotient(network.port_rate_bps), network.port_delay_ps
     answer_ps = (send_time(ANSWER_BYTES, q20) + delay_ps)[network.port_peer]
     largest = max(packets.data_bytes, packets.control_bytes)
@@ -482,8 +482,8 @@ def pfc_headroom_bytes(rate_bps: int, round_trip_ps: int, packets: PacketFormat)
     """Return the most bytes that can arrive over a cable after its receiver crosses XOFF.
 
     The pause frame waits for the packet being sent in that direction, is sent, and propagates. The
-    sender then finishes the packet that it has started, and earlier bytes are still in flight.
-    Another packet is the one that crossed XOFF. `round_trip_ps` is the cable's delay in both
+    sender then finishes the packet that it has started, and earlier bytes are still in flight. One
+    more packet is the one that crossed XOFF. `round_trip_ps` is the cable's delay in both
     directions.
     """
     in_flight = -(-rate_bps * round_trip_ps // PS_BITS)
@@ -500,8 +500,8 @@ def longest_headroom_bytes(network: Network, packets: PacketFormat) -> int:
 
 
 def cut_through_q20(network: Network) -> Ints:
-    """Return int64[n_ports], the largest `byte_quotient` of each link with which the switch at its
-    end cuts through; -1 if the end is a host."""
+    """Return int64[n_ports], for each link the largest `byte_quotient` with which the switch at its
+    end still cuts through; -1 if the end is a host."""
     fastest = np.full(network.n_nodes, np.iinfo(np.int64).max)
     np.minimum.at(fastest, network.port_node, byte_quotient(network.port_rate_bps))
     fastest[: network.n_hosts] = -1
@@ -510,7 +510,7 @@ def cut_through_q20(network: Network) -> Ints:
 
 
 def needed_bytes(network: Network, packets: PacketFormat) -> Ints:
-    """Return int64[n_ports], after how many bytes a packet arrives at the end of each link: the
+    """Return int64[n_ports], the bytes of a packet that must arrive at the end of each link: the
     header if the switch there cuts through, else the whole packet (PACKET_BYTES).
     """
     cuts = byte_quotient(network.port_rate_bps) <= cut_through_q20(network)
@@ -579,8 +579,8 @@ def settle_sizes(
     rate_bps: Ints | None = None,
     queues: OwnQueues = (),
 ) -> tuple[Fabric, PortSizes | None]:
-    """Return a settled fabric with sizes in bytes if they are the same everywhere, else all
-    sizes. Raises the same InputErrors as `port_sizes`."""
+    """Return a settled fabric with sizes in bytes if these are the same at all ports, else the
+    sizes of all ports. Raises the same InputErrors as `port_sizes`."""
     if not sizes_differ(fabric, network):
         return fabric, None
     sizes = port_sizes(fabric, network, packets, rate_bps, queues)
@@ -678,8 +678,8 @@ def base_round_trips(network: Network, packets: PacketFormat) -> Ints:
 
 def longest_paths(network: Network, size_bytes: Ints | int) -> Ints:
     """Return int64[n_networks], the longest time in ps of a single packet between two hosts' ports,
-    with this many bytes (at each port) before it arrives. Only pairs with a route count, in any
-    table."""
+    with this many bytes (at each port) before it arrives. Only pairs that have a route, in any
+    table, count."""
     cross_ps = send_time(size_bytes, byte_quotient(network.port_rate_bps)) + network.port_delay_ps
     host_ports = np.arange(network.n_host_ports)
     group = network.first_group[network.port_network] + network.port_group

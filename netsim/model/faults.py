@@ -29,8 +29,8 @@ NOMINAL = 0  # rate that means the link's own rate
 
 @frozen
 class CarrierDelays:
-    """Delays until a host notices a change of its own port, and of another host's port. `NEVER` for
-    another host's port: not at all."""
+    """Delays until a host notices a change of its own port, and of another host's port (`NEVER`:
+    not at all)."""
 
     own_ps: int
     other_ps: int
@@ -296,7 +296,7 @@ def follow_failures(
 
 
 def _states(network: Network, faults: LinkFaults) -> Iterator[tuple[int, Flags]]:
-    """Yield the times at which links go down or come back, and bool[n_ports], those down then."""
+    """Yield when links go down or come back, and which links are then down, bool[n_ports]."""
     port = np.repeat(np.arange(network.n_ports), np.diff(faults.outage_ptr))
     if not port.size:
         return

@@ -33,7 +33,7 @@ FLOW_BYTES = 200  # memory per flow while its table is built: six columns and th
 class TrafficContext:
     """Data for a traffic pattern besides its parameters and the network."""
 
-    directory: Path  # of the experiment file; relative file names start here
+    directory: Path  # of the experiment file; relative file names are relative to it
     seed: int  # of the run
     host_rate_bps: int  # line rate of a host
     # payload_bytes, header_bytes: of a full data packet
@@ -51,7 +51,7 @@ class TrafficContext:
         require_room(n_flows * FLOW_BYTES, what=f"{n_flows:,.0f} flows", key=key)
 
 
-COLUMNS = ("src", "dst", "size_bytes", "start_ps", "cls", "nic")  # what every table of flows has
+COLUMNS = ("src", "dst", "size_bytes", "start_ps", "cls", "nic")  # columns of every table of flows
 
 
 class FlowTable:

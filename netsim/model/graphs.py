@@ -195,8 +195,8 @@ Lines = Sequence[tuple[int, str]]
 
 
 def read_graph(path: Path, form: str) -> networkx.Graph[Any]:
-    """Return the graph of a file; `form` is one of FORMS, or "auto" by the file name's ending.
-    Raises InputError naming the file and the line, node or edge."""
+    """Return the graph of a file; `form` is one of FORMS, or "auto" to go by the file name's
+    ending. Raises InputError naming the file and the line, node or edge."""
     if form == "auto":
         form = ENDINGS.get(path.suffix.lower(), "edges")
         if form == "edges" and _begins_as_ns3(path):
@@ -359,7 +359,7 @@ def _read_ns3(path: Path) -> networkx.Graph[Any]:
         raise at_line(path, at, message, f"at least {n_nodes - 1:,}")
     _require_room(n_nodes, n_links)
     graph: networkx.MultiGraph[Any] = networkx.MultiGraph()
-    if unread := len(links) - n_links:  # ns-3 stops there: HPCC's own files go on with comments
+    if unread := len(links) - n_links:  # ns-3 stops here; in HPCC's own files, comments follow
         graph.graph["note"] = f"{path.name}: {unread} lines after its {n_links} links are not read"
     switches = set(listed)
     for node in range(n_nodes):

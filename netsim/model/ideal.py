@@ -8,7 +8,7 @@ cut-through), `r_i` and `g_i` these times of the last packet, and `d_i` the dela
     start_i(k)    = h_0 + d_0 + ... + h_(i-1) + d_(i-1) + k * max(s_0, ..., s_i)     full packets
     start_i(last) = max(start_i(n-2) + s_i, start_(i-1)(last) + g_(i-1) + d_(i-1))
 
-The receiving NIC is like a last link that takes `data_interval` per packet and has a delay of
+The receiving NIC acts as a last link that takes `data_interval` per packet and has a delay of
 `data_delay`.
 
 This is exact in integers, for any rates. The acknowledged time adds one control packet that meets
@@ -21,7 +21,7 @@ no work-conserving order of arrival is faster.
 Circuits count as if they were always up. A flow with several port pairs has its packets dealt to
 them optimally (`_striped`).
 
-The dependency chains of a workload's tasks and flows are as long as if each flow were alone
+The length of dependency chains of a workload's tasks and flows assumes each flow alone
 (`longest_chain_ps`): a lower bound, except for what closed forms omit.
 """
 
@@ -72,7 +72,7 @@ def ideal_times(
         flows: valid for this network; start times and dependencies do not matter.
         packets: sizes on the wire.
         multipath: packets of a flow may take different paths (spraying, adaptive routing). All
-            shortest paths must have the rates and delays of the first. If they are together slower
+            shortest paths must have the rates and delays of the first. If these together are slower
             than the hosts' links, a hop is as fast as its parallel links.
         port_pairs: the port pairs that each flow uses; default: all of its pairs.
     """
@@ -93,8 +93,9 @@ def ideal_times(
 def hand_over_times(
     network: Network, flows: FlowTable, packets: PacketFormat, port_pairs: PortPairs
 ) -> Ints:
-    """Return the minimum time until the last packet of each flow has left its source, at line
-    rate. Exact for flows of one port pair that send at line rate; several count as one link."""
+    """Return the minimum time until the last packet of each flow has left its source, at line rate.
+    Exact for flows of one port pair that send at line rate; several port pairs count as one
+    link."""
     count = packet_counts(flows.size_bytes, packets)
     last = flows.size_bytes - (count - 1) * packets.payload_bytes + packets.header_bytes
     rates = network.port_rate_bps[port_pairs.src_port]
@@ -172,7 +173,7 @@ class PathTimes:
     def one_way(
         self, src: Ints, dst: Ints, count: Ints, last: Ints, *, control: bool = False
     ) -> Ints:
-        """Return the time until the last of `count` packets arrives, which has `last` bytes."""
+        """Return the time until the last of `count` packets, with `last` bytes, arrives."""
         arrival = np.empty(src.size, np.int64)
         links = self._links(control=control)
         path = _over_many_paths if self.multipath else _in_order
@@ -202,9 +203,9 @@ def _striped(times: PathTimes, port_pairs: PortPairs, count: Ints, last: Ints) -
     """Return the arrival of the last byte if packets are dealt to several port pairs optimally.
 
     With equal port pairs, one carries an extra full packet or the last packet besides an even
-    share; neither can be avoided. For others, the bound is the later of when all together can have
-    delivered the full packets and the last packet's time alone: less than a packet below the
-    optimum.
+    share; neither can be avoided. With unequal ones, the bound is the later of two times: when all
+    together can have delivered the full packets, and the last packet's time alone. It is less than
+    a packet below the optimum.
     """
     first, n_pairs = port_pairs.first[:-1], port_pairs.counts
     flow = np.repeat(np.arange(count.size), n_pairs)

@@ -47,7 +47,7 @@ from netsim.params import NONBLANK, NUMBER, REQUIRED, key, read_tables, require_
 PS_PER_METER = 5_000
 
 RACK, ROW, HALL, WAN = LENGTHS = ("rack", "row", "hall", "wan")
-SCALE_UP = "scale-up"  # instead of a scale-up cable's length: its delay is that of its protocol
+SCALE_UP = "scale-up"  # instead of a scale-up cable's length: its delay comes from its protocol
 LONGEST_M = (3, 100, 2_000)
 """Longest cable of each class except the last: passive copper, multimode and single-mode fiber."""
 
@@ -177,10 +177,10 @@ class NetworkRow:
     tiers: int
     # from the first half of its hosts, by number, to the second; None for one host
     bisection: Bisection | None
-    oversubscription: float | None  # what that half can send, divided by the bisection
-    # what all `count` networks carry from the first half of all hosts to the second
+    oversubscription: float | None  # rate that the first half can send, divided by the bisection
+    # rate that all `count` networks carry from the first half of all hosts to the second
     across: Bisection
-    across_sent_bps: int  # what that half can send into them
+    across_sent_bps: int  # rate that the first half can send into them
     # pairs of hosts by distance, for each routing table; destinations are `to_edges` of `edges`
     # switches with hosts
     path_diversity: tuple[Distance, ...]
@@ -216,7 +216,7 @@ class Inventory:
 
     @property
     def bisection(self) -> Bisection:
-        """From the first half of the hosts to the second, through all networks together."""
+        """Rate from the first half of the hosts to the second, through all networks together."""
         parts = [row.across for row in self.networks]
         hows = {part.how for part in parts if part.rate_bps}
         return Bisection(
@@ -225,7 +225,7 @@ class Inventory:
 
     @property
     def oversubscription(self) -> float | None:
-        """The traffic that the half can send into networks that reach the other, divided by the
+        """Rate that the first half can send into networks that reach the second, divided by the
         bisection."""
         sent_bps = sum(row.across_sent_bps for row in self.networks)
         rate_bps = self.bisection.rate_bps
@@ -251,15 +251,15 @@ class Inventory:
 
 
 Patterns = Mapping[str, tuple[Destinations, Legs | None]]
-"""Name -> where hosts send, and the legs of their packets' ways (`pattern_saturation`)."""
+"""Name -> where hosts send, and the legs of their packets' paths (`pattern_saturation`)."""
 
 
 def inventory(
     network: Network, patterns: Patterns | None = None, choices: Choices = ANY_CANDIDATE
 ) -> Inventory:
     """Return the inventory of a network; kinds of networks with the most hosts come first.
-    `patterns` are traffic patterns whose saturation is computed besides uniform traffic's,
-    `choices` the routing algorithm's choices."""
+    `patterns` are traffic patterns whose saturation is computed in addition to uniform traffic's;
+    `choices` are the routing algorithm's choices."""
     rows = [_network(network, these, patterns or {}) for these in kinds_of_networks(network)]
     return Inventory(
         name=network.name,
@@ -366,7 +366,8 @@ def _distances(network: Network, number: int, found: Sequence[PathCounts]) -> tu
 
 
 def _sent_bps(network: Network, number: int, middle: int) -> int:
-    """Return the lesser rate that hosts on either side of `middle` can send into a network."""
+    """Return the lower of the rates that hosts below `middle`, and others, can send into a
+    network."""
     return min(int(network.port_rate_bps[half].sum()) for half in halves(network, number, middle))
 
 
@@ -464,7 +465,7 @@ def bill(counted: Inventory, prices: Mapping[str, Price]) -> tuple[BillRow, ...]
     """Return cost and power of each part that a network has."""
     pieces: dict[str, list[tuple[int, float]]] = {part: [] for part in PARTS}
     for nic in counted.nics:
-        if not nic.is_scale_up:  # else it belongs to the host
+        if not nic.is_scale_up:  # otherwise the cable belongs to the host
             pieces["nic_port"].append((nic.hosts * nic.ports, nic.port_rate_bps))
     for switch in counted.switches:
         share = switch.rate_bps / switch.ports

@@ -63,7 +63,7 @@ class Network:
 
     Ports are numbered globally: nodes in order of id, each node's ports in the order in which its
     cables were added. A port's *local* number counts from its node's first port. Packets are
-    addressed to a host's port by one of the routing tables; in the first, an address is the port's
+    addressed to a host's port in one of the routing tables; in the first, an address is the port's
     number.
 
     Attributes:
@@ -75,8 +75,8 @@ class Network:
             that it enters (0 for a host).
         tier: int8[n_nodes], -1 for hosts.
         port_nic: int16[n_host_ports], NIC of its host, from 0.
-        port_network: int32[n_host_ports], network of a host's port: one of the parts into which the
-            switches fall without the hosts.
+        port_network: int32[n_host_ports], network of a host's port: a set of switches that is
+            connected without the hosts.
         host_group: int32[n_tables * n_host_ports], entry of each address (`address`) in the rows of
             its network's switches: one for each group (edge switch) by the first routing table,
             then by the second, and so on.
@@ -92,7 +92,7 @@ class Network:
         port_weight, port_dimension: int64[n_ports], of cables (see `NetworkBuilder.cables`); None:
             1 and 0 for all.
         policy: several routing tables and which packets use which; None: a single table.
-        time_slots: routes of each time slot (those above are of slot 0); None: routes do not
+        time_slots: routes of each time slot (the routes above are slot 0's); None: routes do not
             change.
         circuits: cables through circuit switches; None if there are none.
         relays: which messages a peer relays; None: hosts without a common network cannot
@@ -162,7 +162,7 @@ class Network:
         return 1 if self.policy is None else len(self.policy.routings)
 
     def address(self, port: Ints, table: Ints | int) -> Ints:
-        """Return the addresses of hosts' ports in a routing table, or in one for each."""
+        """Return the addresses of hosts' ports in one routing table, or in one table per port."""
         found: Ints = port + table * self.n_host_ports
         return found
 
@@ -194,7 +194,7 @@ class Network:
 
     @cached_property
     def is_scale_up(self) -> Flags:
-        """bool[n_networks], networks that hosts of several NICs reach by their fastest one alone,
+        """bool[n_networks], networks that hosts with several NICs reach only by their fastest NIC,
         such as NVLink; all other networks are scale-out."""
         fastest = np.maximum.reduceat(self.nic_rate_bps, self.first_nic[:-1])
         is_fastest = self.nic_rate_bps == np.repeat(fastest, np.diff(self.first_nic))
@@ -210,8 +210,8 @@ class Network:
         order, and no other hosts exist. Switches, their ports and routes are the same.
 
         Traffic patterns may use it; it cannot be simulated, as ports of other hosts lead nowhere.
-        It is without circuits and shape. Raises InputError if peers relay messages and the hosts
-        are not whole racks.
+        It has no circuits and no shape. Raises InputError if peers relay messages and the hosts are
+        not whole racks.
         """
         k, n_tables, end = hosts.size, self.n_tables, self.n_host_ports
         if np.array_equal(hosts, np.arange(self.n_hosts)):

@@ -107,7 +107,7 @@ def circuit_switches(network: Network) -> tuple[CircuitRow, ...]:
 
 # --- path diversity -------------------------------------------------------------------------------
 
-MAX_STEPS = 3_000_000  # most candidate ports; beyond, only paths to some edge switches count
+MAX_STEPS = 3_000_000  # most candidate ports; beyond, only paths to some edge switches are counted
 BLOCK_STEPS = 4_000_000  # candidate ports whose loads are computed at once
 
 
@@ -419,14 +419,14 @@ def kinds_of_networks(network: Network) -> list[Ints]:
 # --- loads of links -------------------------------------------------------------------------------
 
 Legs = Callable[[Floats], Floats]
-"""From the demand of each pair of groups to the demand of each leg of its packets' paths."""
+"""Maps the demand of each pair of groups to the demand of each leg of its packets' paths."""
 
 
 def link_loads(network: Network, demand: Floats, number: int = 0) -> Floats:
     """Return float64[n_ports], what each port between switches of a network sends.
 
     `demand` is float64[groups, groups], the traffic from each group's hosts to each other group's,
-    in any unit; it takes the routes of the first table.
+    in any unit; the first table's routes apply.
     """
     n_groups = len(demand)
     switches = np.flatnonzero(network.switch_network == number)
@@ -464,11 +464,11 @@ def uniform_saturation(network: Network, number: int = 0) -> float | None:
 def pattern_saturation(
     network: Network, to: Destinations, number: int = 0, legs: Legs | None = None
 ) -> float | None:
-    """Return the share of their rate, at most 1, at which the hosts of a network can send as a
-    pattern of its ports says; None if it is too large to compute.
+    """Return the share of their rate, at most 1, at which the hosts of a network can send in a
+    pattern of its ports; None if the network is too large to compute it.
 
-    With `legs`, a routing algorithm's, packets go via other groups. With several tables, the first
-    counts, and circuits count as if they were always up.
+    With a routing algorithm's `legs`, packets go via other groups. Only the first of several tables
+    counts, and circuits count as always up.
     """
     ports = np.flatnonzero(network.port_network == number)
     group = network.port_group[ports].astype(np.int64)
@@ -508,8 +508,8 @@ class Failure:
 class _Loss(NamedTuple):
     """Effects between edge switches of a network.
 
-    `fewer` and `cut`, bool[edges, groups], are pairs with fewer or longer paths, and with none;
-    `least` is the smallest remaining fraction of paths of any other pair.
+    `fewer` and `cut`, bool[edges, groups], are pairs with fewer or longer paths, and without any;
+    `least` is the smallest remaining fraction of paths over all other pairs.
     """
 
     groups: Ints

@@ -32,10 +32,10 @@ ROUNDING = 1e-12  # demand below this share of a host's rate is a rounding error
 
 @frozen(eq=False)
 class Destinations:
-    """Where each of n hosts sends, in k parts.
+    """Destinations of each of n hosts, in k parts.
 
-    `share[h, j]` of what host h sends goes to the `size[j]` hosts from `first[h, j]` on (modulo n),
-    to each equally. The shares of a host add up to 1, or are 0 if it sends nothing.
+    `share[h, j]` of host h's traffic is split equally among the `size[j]` hosts from `first[h, j]`
+    on (modulo n). The shares of a host add up to 1, or are 0 if it sends nothing.
     """
 
     first: Ints  # int64[n, k]
@@ -92,14 +92,14 @@ class Destinations:
         return found
 
     def received(self, sends: Floats) -> Floats:
-        """Return float64[n], what each host receives if host h sends `sends[h]`."""
+        """Return float64[n], the traffic that each host receives if host h sends `sends[h]`."""
         everybody = np.arange(len(self.first))
         found: Floats = self._to_hosts(sends, everybody, 0 * everybody)[0]
         return found
 
     def _to_hosts(self, sends: Floats, these: Ints, row: Ints) -> Floats:
-        """Return float64[rows, n], what each host receives from the hosts `these`; `row[k]` is the
-        row to which `these[k]` adds."""
+        """Return float64[rows, n], the traffic that each host receives from the hosts `these`;
+        `these[k]` adds to row `row[k]`."""
         n = len(self.first)
         steps = np.zeros((int(row.max()) + 1, n + 1))
         for first, size, share in zip(
@@ -115,7 +115,7 @@ class Destinations:
 
 
 def uniform(n: int) -> Destinations:
-    """Return equal shares for all others of n hosts. Raises InputError for less than two."""
+    """Return equal shares for the other n - 1 hosts. Raises InputError for fewer than two hosts."""
     if n < 2:
         raise InputError("needs at least two hosts", key="traffic")
     return Destinations((np.arange(n)[:, None] + 1) % n, np.array([n - 1]), np.ones((n, 1)))
@@ -183,7 +183,7 @@ class _Hosts:
         return Destinations.partners(*(self._moved(step.tolist()) for step in steps))
 
     def random_permutation(self) -> Destinations:
-        uniform(self.n)  # raises if there are less than two hosts
+        uniform(self.n)  # raises if there are fewer than two hosts
         return Destinations.partners(derangement(self.n, self.rng))
 
     def _grid(self) -> tuple[int, ...]:
@@ -194,7 +194,7 @@ class _Hosts:
         return self.shape
 
     def _moved(self, by: Sequence[int]) -> Ints:
-        """Return int64[n], the host as far on in each dimension of the grid."""
+        """Return int64[n], the host that many steps on in each dimension of the grid."""
         host = np.arange(self.n).reshape(*self.shape, -1)
         return np.roll(host, [-one for one in by], tuple(range(len(by)))).reshape(-1)
 
@@ -215,7 +215,7 @@ PATTERNS = {
     "stencil": "the hosts one place before and after in each dimension, equally",
     "random_permutation": "one random host; each host receives from one",
 }
-"""Name -> where a host sends."""
+"""Name -> destinations of a host."""
 
 UNIFORM = "uniform"
 
@@ -243,7 +243,7 @@ PATTERN_PARAMS = [
 
 def destinations(given: Mapping[str, Any], network: Network, rng: Rng) -> Destinations:
     """Return the destinations of a pattern, `given` as PATTERN_PARAMS. Only random_permutation
-    draws. Raises InputError for a pattern that the hosts do not fit, or in which none sends."""
+    draws. Raises InputError for a pattern that does not fit the hosts or has no senders."""
     n, shape = network.n_hosts, network.shape
     if given["shape"] is not None:
         with errors_at(key="traffic.shape"):

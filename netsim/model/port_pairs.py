@@ -76,7 +76,7 @@ def pairs_used(network: Network, flows: FlowTable, planes: str, seed: int) -> Po
 
 def draws_of(flows: FlowTable, seed: int, counts: Ints) -> Ints:
     """Return int64[n_flows], the 32 bits that select one of a flow's `counts` port pairs with
-    "hash": random for a message, and a step of one port pair from a queue pair to the next."""
+    "hash": random for a message; each of its queue pairs takes the next port pair."""
     if flows.queue_pairs is None:
         first, steps = np.arange(len(flows), dtype=np.int64), np.int64(0)
     else:

@@ -10,7 +10,7 @@ in `netsim/engine/MODEL.md`). Each segment is a separate flow. A message may be 
                  send B0 ------> send B1 ------> send B2 ...
 
 Dependents of the message wait for all of its last segments. Dependents of its sending or
-acknowledgment wait for the last of its first segments, as a host knows only of its own segment.
+acknowledgment wait for the last of its first segments, since a host knows only its own segment.
 
 Collective libraries stripe a message over queue pairs (NCCL_IB_QPS_PER_CONNECTION), so that ECMP
 places its parts on several paths ("Queue pairs" in `netsim/engine/MODEL.md`).
@@ -121,7 +121,8 @@ class RelaySegments:
 
         It is exact unless the last chunk is shorter and waits for full packets of the one before.
         For each flow, `segment_ps` is its duration, `last_ps` the same or, for last segments, the
-        time until the requested event, `handed_over_ps` the time until its last packet has left.
+        time until the requested event, and `handed_over_ps` the time until its last packet has
+        left.
         """
         found = np.where(self.peer < 0, last_ps[: self.peer.size], 0)
         first, second = (np.flatnonzero(self.segment == segment) for segment in (1, 2))
@@ -130,7 +131,7 @@ class RelaySegments:
         order = np.argsort(self.message[second] + self.chunk[second] * self.peer.size)
         second = second[order]
         starts = np.searchsorted(self.chunk[first], np.arange(self.chunk.max(initial=-1) + 2))
-        source, peer = np.zeros((2, self.peer.size), np.int64)  # when each is free for the next one
+        source, peer = np.zeros((2, self.peer.size), np.int64)  # when each can take a chunk
         for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
             a, b = first[begin:end], second[begin:end]
             m = self.message[a]
@@ -235,7 +236,7 @@ def _flows(segments: RelaySegments, size: Ints, first: Ints, second: Ints) -> Fl
 
 
 def _wait(table: FlowTable, segments: RelaySegments, whole: Ints, onward: Ints) -> None:
-    """Let flows wait for the last segments of the flows that they waited for, and second segments
+    """Make flows wait for the last segments of the flows that they waited for, and second segments
     for first segments."""
     old, n = segments.flows, len(segments.flows)
     m, of_old = old.edges()
@@ -351,7 +352,7 @@ class TaskAppender:
         return np.arange(self._n - flow.size, self._n)
 
     def joined(self, tasks: TaskTable | None) -> TaskTable:
-        """Return one table of `tasks` and these, without edges of these."""
+        """Return one table of `tasks` and the added tasks, without edges of the latter."""
         kind, host, flow, duration = (
             np.concatenate(column) for column in zip(*self._parts, strict=True)
         )
@@ -412,7 +413,7 @@ def striped(
 
 def expanded(messages: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
     """Return the row, the queue pair and the number of each flow of `messages` (int64[m]), with
-    `counts` flows of each message: its own number, then those after all messages."""
+    `counts` flows of each message: its own number, then numbers after all messages."""
     row = np.repeat(np.arange(messages.size), counts[messages])
     pair = ranks_within(counts[messages])
     first_more = counts.size + np.cumsum(counts - 1) - (counts - 1)
@@ -421,8 +422,8 @@ def expanded(messages: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _tasks(tasks: TaskTable, table: FlowTable, counts: Ints) -> tuple[TaskTable, Ints]:
-    """Return tasks that start and await all flows of a message, and the task that completes each:
-    for the send task of several flows, one that joins theirs."""
+    """Return tasks that start and await all flows of a message, and the task that completes each
+    task: for a send task of several flows, the task that joins their send tasks."""
     n = len(tasks)
     new = TaskAppender(n)
     task_of, ends = {}, np.arange(n)
@@ -442,7 +443,7 @@ def _tasks(tasks: TaskTable, table: FlowTable, counts: Ints) -> tuple[TaskTable,
     joined.done_when[task] = tasks.done_when[of]
     before, then = tasks.edges()
     edges = [(ends[before], then), (task, joins[row])]
-    # What starts a send task starts those of its other queue pairs.
+    # The tasks that start a send task also start the send tasks of its other queue pairs.
     to_own = np.flatnonzero(ends[then] != then)
     at, _, flow = expanded(tasks.flow[then[to_own]], counts)
     send_of = np.full(len(table), -1)

@@ -45,8 +45,7 @@ class Wiring:
     Attributes:
         n_hosts to circuits: as in `Network`.
         usable: bool[n_ports], whether routes may leave by a port; None: by all.
-        weight: int64[n_ports], weight of the cable at each port, of which paths have the smallest
-            sum; None: 1.
+        weight: int64[n_ports], weight of each port's cable (paths minimize the sum); None: 1.
         dimension: int64[n_ports], dimension of the cable at each port: of several shortest paths,
         packets take the paths that cross low dimensions first; None: all.
     """
@@ -150,8 +149,7 @@ class RoutingTable:
         return wiring.route_first if self.first is None else self.first
 
     def dense(self, wiring: Wiring) -> Ints:
-        """Return the rows of all switches one after the other, in the layout of
-        `Wiring.route_first`."""
+        """Return the rows of all switches in sequence, in the layout of `Wiring.route_first`."""
         if self.first is None:
             return self.route
         moved = np.repeat(self.first - wiring.route_first, wiring.row_lengths)
@@ -322,8 +320,8 @@ def _paths_through(
 
 
 def _multiples(share: NDArray[np.float64], counts: Ints, most: int) -> Ints:
-    """Return the smallest integers in proportion to the shares of each list of `counts`; those out
-    of `most` if no smaller ones are."""
+    """Return the smallest integers in proportion to the shares of each list of `counts`; shares
+    rounded to parts of `most` if no smaller ones are exact."""
     begin = np.cumsum(counts) - counts
     times = np.maximum(1, np.floor(most * share + 0.5)).astype(np.int64)
     undecided = np.ones(begin.size, bool)
@@ -411,9 +409,9 @@ def up_down_rows(wiring: Wiring, writer: TableWriter, first: Ints) -> tuple[list
 
     Then all shortest paths go up by any cable until the group is below, and then down by the cables
     to it. Proof: let k be the level of a switch, and j that of the first switches on the way up
-    that have the group below them. Such a path has j - k cables up and j down. Every cable of the
-    switch leads to one for which this sum differs by 1, and only those on such paths to one for
-    which it is less.
+    that have the group below them. Such a path goes up by j - k cables and down by j. Every cable
+    of the switch leads to one for which this sum differs by 1, and only cables on such paths lead
+    to one for which it is less.
 
     So a row has one entry for all groups that are not below. Switches whose rows differ only in
     where the groups below begin share a stretch of the table, in which their rows begin at
@@ -495,8 +493,8 @@ def tree_of(wiring: Wiring, network: int) -> _Tree | None:
 
 
 def _set_below(own: Ints, other: Ints, low: Ints, high: Ints) -> bool:
-    """Set the first and last group below switches, which have cables down to others; return
-    whether those between are below them, too."""
+    """Set the first and last group below switches, which have cables down to others; return whether
+    all groups in between are below them, too."""
     order = np.lexsort((low[other], own))
     own, lows, highs = own[order], low[other[order]], high[other[order]]
     same = own[1:] == own[:-1]

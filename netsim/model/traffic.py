@@ -63,8 +63,8 @@ def workload_of(
 def _delayed(
     load: Workload, params: Mapping[str, Any], rng: np.random.Generator, key: str
 ) -> Workload:
-    """Return the workload delayed by `start`, and its flows that start at a time by a part of
-    `start_jitter`."""
+    """Return the workload delayed by `start`; flows with a start time are delayed by a part of
+    `start_jitter` in addition."""
     start_ps, jitter_ps = params["start"], params["start_jitter"]
     for name, given in (("start", load.program and start_ps), ("start_jitter", jitter_ps)):
         if given and (load.tasks is not None or load.program is not None):
@@ -155,9 +155,10 @@ def place_jobs(
     """Return the hosts of each job, int64[n], by name: the hosts that a list names, or a number of
     `free` hosts (default: all) that no list names.
 
-    packed: in order; interleaved: in turn, so that each job is spread over the hosts of all;
-    strided: in order of the place in the rack, then of the rack; random. Whole racks are placed if
-    peers relay messages. Raises InputError, with keys below the jobs' key, if they do not fit.
+    packed: in order; interleaved: hosts alternate among jobs, so that each job is spread over the
+    hosts of all; strided: in order of the place in the rack, then of the rack; random. Whole racks
+    are placed if peers relay messages. Raises InputError, with keys below the jobs' key, if they do
+    not fit.
     """
     n_hosts, found = network.n_hosts, {}
     free = np.ones(n_hosts, bool) if free is None else free.copy()
@@ -228,8 +229,8 @@ class Arrival:
 
 @frozen(eq=False)
 class Queue:
-    """Jobs of a list by name, in order of arrival, their hosts, and the jobs that must end before
-    each starts, since they had its hosts."""
+    """Jobs of a list by name, in order of arrival, with their hosts and the jobs that must end
+    before each starts, since they had its hosts."""
 
     arrivals: Mapping[str, Arrival]
     hosts: Mapping[str, Ints]
@@ -364,8 +365,8 @@ def jobs_workload(
 ) -> Workload:
     """Return the traffic of jobs. Each job has its own hosts and random numbers.
 
-    Jobs of a `queue` start when their hosts are free. Raises InputError that names the key of a
-    job's table, also if a program is in a queue."""
+    Jobs of a `queue` start when their hosts are free. Raises InputError, naming the key of a job's
+    table, for errors in a job or a program in a queue."""
     loads = []
     for name, use in uses.items():
         own, table = hosts[name], name if queue is None else queue.arrivals[name].work
@@ -401,7 +402,7 @@ def jobs_workload(
 
 
 def _key(error: InputError, job: str, table: str) -> str:
-    """Return the key of an error in a job, whose work is in a table: patterns name their own table
-    "traffic", and keys below it."""
+    """Return the key, in a job's table, of an error in its work: patterns call their own table
+    "traffic"."""
     key = (error.key or "").removeprefix(f"{JOBS}{job}").removeprefix("traffic")
     return f"{JOBS}{table}{key}"

@@ -3,8 +3,9 @@
 A tree of n tiers is several trees of n - 1 tiers with additional switches above: two tiers are a
 pod, pods and cores make three tiers, and so on. Every switch of a tier has the same number of
 switches above it, in its own subtree only, with the same number of parallel cables to each. There
-is one path down from a switch to each leaf below it, except for parallel cables; the choice is on
-the way up. (In the literature: extended generalized fat tree, XGFT(n; children; 1, parents).)
+is one path down from a switch to each leaf below it, except for parallel cables; packets have a
+choice on the way up only. (In the literature: extended generalized fat tree, XGFT(n; children; 1,
+parents).)
 
 The fully provisioned tree of n tiers of switches with k ports, half of them up except at the top,
 has one host for each choice of ports on the way down:

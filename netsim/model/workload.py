@@ -2,7 +2,7 @@
 
 Tasks are work of hosts besides sending, and its order. A task waits only for tasks of its own host;
 flows connect hosts. A program's handlers start tasks during the run. `netsim/engine/MODEL.md`
-defines exactly what both do, `netsim/program.py` what files of programs contain.
+defines exactly what tasks and programs do, `netsim/program.py` the files of programs.
 """
 
 from __future__ import annotations
@@ -255,8 +255,8 @@ START = "start"  # label of the tasks that others wait for until their workload'
 
 
 def _delayed(tasks: TaskTable, start_ps: int) -> TaskTable:
-    """Return the tasks, followed by one of `start_ps` at each host that tasks without dependencies
-    wait for."""
+    """Return the tasks, followed by a task of `start_ps` at each host, for which tasks without
+    dependencies wait."""
     first, then = tasks.edges()
     roots = np.flatnonzero(tasks.first_and_last()[0])
     hosts, at = np.unique(tasks.host[roots], return_inverse=True)
@@ -541,8 +541,8 @@ class Workload:
 
     @staticmethod
     def join(loads: Sequence[Workload]) -> Workload:
-        """Join workloads, in order. Flows, tasks and streams of a workload remain independent of
-        the others'. Raises InputError if several are programs."""
+        """Join workloads, in order. Flows, tasks and streams of different workloads stay
+        independent of each other. Raises InputError if several are programs."""
         if len(loads) == 1:
             return loads[0]
         flows = FlowTable.join([load.flows for load in loads])
