@@ -1,8 +1,8 @@
 """Fabric of SMaRTT, NSCC, RCCC and MRC: trimming, and queues of one bandwidth-delay product.
 
 ECN marks data from 20 % to 80 % of a queue; packets that do not fit are trimmed. Only
-acknowledgments and trimmed headers use class 0. The presets are the products of four links of 1 us
-at 100 and 800 Gbps, in packets of 4160 bytes.
+acknowledgments and trimmed headers use class 0. The presets are the bandwidth-delay products of
+four links of 1 us at 100 and 800 Gbps, in packets of 4160 bytes.
 
     FABRIC, PRESET_FABRIC = bdp_queues.FABRIC, bdp_queues.PRESET_FABRIC
 """

@@ -18,7 +18,7 @@ TX_STATE = (
     "round_count",
     "round_start",  # 1 if the latest acknowledgment began a round
     "next_round_delivered",
-    "max_bps",  # largest sample of the last FILTER_ROUNDS rounds, then that of each round
+    "max_bps",  # largest sample of the last FILTER_ROUNDS rounds, then of each round
     ("round_max_bps", FILTER_ROUNDS),
     "filter_round",
 )

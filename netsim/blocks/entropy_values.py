@@ -1,16 +1,16 @@
-"""Entropy values of MRC: a flow's table of paths, some of which it passes over or tests.
+"""Entropy values of MRC: a flow's table of paths, some of them skipped or being tested.
 
 An entropy value (EV) is a path: its plane, which is the port pair that it takes, and the choices of
-the switches. A flow has `entropy_values` active ones, equally many in each plane, and spares. Each
-is in a state:
+the switches. A flow has `entropy_values` active EVs, equally many in each plane, and spares.
+States:
 
 - good;
-- skipped: a packet that took it was marked, or was trimmed before the last hop. It is passed over
-  at its next turn, and good after that;
+- skipped: a packet that took it was marked, or trimmed before the last hop. It is skipped at its
+  next turn, and good after that;
 - assumed bad: a packet that took it was lost. A spare of its plane replaces it, if there is one.
-  The first probe follows after 15/16 to one `probe_interval`, the others once per interval. After
+  The first probe is sent after 15/16 to one `probe_interval`, the others once per interval. After
   `probes_needed` answers the EV is good again, or a spare. If fewer than `min_active` of the EVs
-  would be left, it stays good.
+  would be left, the EV stays good.
 
 A packet takes the least loaded port, and in its plane the next EV in a pseudo-random order that
 changes with each round. The port of a plane without an active EV is not used while another has one.
@@ -21,13 +21,13 @@ changes with each round. The port of a plane without an active EV is not used wh
     def build_packet(env, now, tx, pkt):
         pkt.entropy = entropy_values.next_entropy(env, now, tx, int(pkt.seq))
 
-It also sets ``tx.period_ps``, the unit of times of transmissions, and calls ``start``, ``skip``,
-``lost``, ``answered`` and ``on_timer``; the receiver calls ``answer_probe``.
+The transport also sets ``tx.period_ps``, the time unit for transmissions, and calls ``start``,
+``skip``, ``lost``, ``answered`` and ``on_timer``; the receiver calls ``answer_probe``.
 
 Good, assumed bad, and `min_active` come from MRC's public interface, repository
 opencomputeproject/OCP-Multipath-Reliable-Connection, mrc_ctl.h (`mrc_ctl_ev_state`,
-`ev_min_active`); skipped ones and spares come from arXiv 2605.04333. How long an EV is out is
-not published. A controller may deny all EVs of a plane (`denied_plane`, which `run.set` of
+`ev_min_active`); skipped EVs and spares come from arXiv 2605.04333. How long an EV stays bad is not
+published. A controller may deny all EVs of a plane (`denied_plane`, which `run.set` of
 `netsim.steps` changes during a run), but not single EVs. Probes are never marked.
 """
 
@@ -70,10 +70,10 @@ TICKS = 16  # per interval of probes
 EVS_PER_WORD = 7
 WORDS = 46  # for 256 active and 32 spare EVs, both rounded up to whole planes
 MAX_PLANES = 16
-RANGE = 1024  # packets, from the oldest missing one, of which the last transmission is known
+RANGE = 1024  # packets, from the oldest missing one, whose last transmission is known
 SENT_PER_WORD, SENT_BITS = 5, 12  # 9 for the EV, 3 for the time in periods
 PERIODS = 8
-MAX_PROBES = 8  # that a handler may send
+MAX_PROBES = 8  # per handler call
 PROBE, PROBED = 2, 13  # kinds of packets
 TIMER = 1
 PURPOSE = 66  # purpose of the random numbers
@@ -116,8 +116,8 @@ def start(env, tx):
 
 
 def n_rows_in_all(tx):
-    """Return how many entropies a plane has. An entropy is row * planes + plane. So is an EV, but
-    its rows count from the flow's first row."""
+    """Return how many entropies a plane has. An entropy is row * planes + plane. An EV is the same,
+    with rows counted from the flow's first row."""
     return 65536 // tx.n_planes
 
 
@@ -157,14 +157,14 @@ def next_entropy(env, now, tx, seq):
 
 
 def last_sent(tx, seq):
-    """Return a packet's EV, and in the bits above when it was sent last."""
+    """Return a packet's EV and, in the bits above, when it was last sent."""
     word = tx.sent_evs[seq % RANGE // SENT_PER_WORD]
     return (word >> SENT_BITS * (seq % RANGE % SENT_PER_WORD)) & 0xFFF
 
 
 def is_older(now, tx, seq, sent_ps):
-    """Return whether packet ``seq`` was sent last over one or two periods before ``sent_ps``. If
-    that is over ``PERIODS`` ago, this may be false at times."""
+    """Return whether packet ``seq`` was last sent more than one or two periods before ``sent_ps``.
+    After more than ``PERIODS``, this may wrongly be false."""
     period = now // tx.period_ps
     ago = (period - (last_sent(tx, seq) >> 9)) % PERIODS
     return ago >= period - sent_ps // tx.period_ps + 2
@@ -188,8 +188,8 @@ def next_ev(tx, plane):
 
 
 def next_port(env, tx):
-    """Return the entropy that chooses a port: the least loaded, or, if some plane in use is denied
-    or has no active EV, the next of the others in turn."""
+    """Return an entropy that chooses a port: the least loaded one or, if a plane in use is denied
+    or has no active EV, the next port of the other planes in round-robin order."""
     up = port_pairs_in_use(env, tx)
     everywhere = True
     chosen = -1
@@ -245,7 +245,7 @@ def lost(env, now, tx, seq):
 
 
 def tick_at(env, now, tx):
-    """Return the number of ticks until now; they are at different times for different flows."""
+    """Return the number of ticks until now; each flow has different tick times."""
     tick_ps = env.par.probe_interval // TICKS
     return (now + tx.ev_salt % tick_ps) // tick_ps
 

@@ -1,8 +1,8 @@
 """Go-back-N: the receiver accepts packets only in order; the sender goes back to a gap.
 
 With `reorder_packets` the NIC places packets in any order, as NICs for adaptive routing do, and
-reports a gap only when so many later packets have been sent; other losses wait for the timeout. The
-sender still goes back, but skips what the next acknowledgment covers.
+reports a gap only when that many later packets have been sent; other losses wait for the timeout.
+The sender still goes back, but skips what the next acknowledgment covers.
 
 A transport that uses it adds `PARAMS`, `TX_STATE` (sender), `RX_STATE` and `RX_BITMAPS` (receiver)
 to its own. An acknowledgment carries the number of the packet expected next. The rules follow RoCE

@@ -5,19 +5,19 @@ parameter ``paths`` selects one of these methods:
 
 - ``ecmp``: always the flow's own entropy, one path;
 - ``oblivious``: ``entropies`` values in round-robin order, from a new random start in each round;
-- ``reps``: Recycled Entropy Packet Spraying. Entropies of packets acknowledged without a
-  congestion mark are put in a ring and used again, oldest first; if the ring is empty, a random
-  one is tried. After a timeout only the ring's entropies are used, repeatedly (freezing), since
-  a dead path returns no acknowledgment. After ``freeze`` the ring is emptied, and ``EXPLORE``
-  packets take random paths. Where entropies select the host's port, ``KEPT``
-  entropies stay in the ring, and the one of the next port in turn is used. In the order of
-  acknowledgments a flow would wait for a busy port while others idle, a quarter of the time on
-  eight ports;
-- ``bitmap``: oblivious, but with a penalty for each entropy: a mark adds 1, a trim 4, a timeout all
-  of ``WORST``, which is also the most. Entropies with a penalty are skipped, at most a round of
-  them for a packet, and the first one skipped loses 1;
-- ``mixed``: entropies of packets acknowledged without a mark wait in a queue and are used once
-  again, oldest first; if none waits, as ``bitmap``. The default of Ultra Ethernet's simulator.
+- ``reps``: Recycled Entropy Packet Spraying. Entropies of packets acknowledged without a congestion
+  mark are put in a ring and used again, oldest first; if the ring is empty, a random one is tried.
+  After a timeout only the ring's entropies are used, repeatedly (freezing), since a dead path
+  returns no acknowledgment. After ``freeze`` the ring is emptied, and ``EXPLORE`` packets take
+  random paths. Where entropies select the host's port, ``KEPT`` entropies stay in the ring, and the
+  ring's entropy for the next port in round-robin order is used. In the order of acknowledgments a
+  flow would wait for a busy port while others idle, a quarter of the time on eight ports;
+- ``bitmap``: oblivious, but with a penalty for each entropy: a mark adds 1, a trim 4, a timeout the
+  maximum, ``WORST``. Entropies with a penalty are skipped, at most one round per packet, and the
+  first one skipped loses 1;
+- ``mixed``: entropies of packets acknowledged without a mark wait in a queue and are reused once,
+  oldest first; if none waits, as with ``bitmap``. This is the default of Ultra Ethernet's
+  simulator.
 
     TX_STATE = (*paths.TX_STATE, ...)
 
@@ -30,7 +30,7 @@ before it sends anything. Requires routing = "ecmp".
 Bonato et al., "REPS: Recycled Entropy Packet Spraying for Adaptive Load Balancing and Failure
 Mitigation", arXiv 2407.21625; rules and numbers are from its simulator, repository
 tommasobo/REPS_EuroSys_Artifact. bitmap and mixed are from uet-htsim, sim/uec_mp.cpp. There a
-timeout punishes entropy 0, whichever packet it was, and the queue has no limit.
+timeout always penalizes entropy 0, and the queue has no limit.
 """
 
 from netsim.params import Param
@@ -107,7 +107,7 @@ def _chosen(env, tx):
 
 
 def _recycled(env, tx):
-    """Return the oldest fresh entropy, or with several ports the one of the next port in turn."""
+    """Return the oldest fresh entropy, or with several ports the one for the next port."""
     oldest = (tx.ring_next - tx.ring_fresh) & (RING - 1)
     chosen = oldest
     n_ports = nearest = env.par.pair_by_entropy
@@ -155,8 +155,8 @@ def _penalty(tx, entropy):
 
 
 def _punish(tx, entropy, penalty):
-    """Change an entropy's penalty, to at most ``WORST``. The first packet's may have none, if
-    entropies choose ports."""
+    """Change an entropy's penalty, up to ``WORST``. If entropies choose ports, the first packet's
+    entropy may have no penalty."""
     if entropy >= PENALIZED:
         return
     change = min(penalty, WORST - _penalty(tx, entropy))
@@ -171,7 +171,7 @@ def _take_waiting(tx):
 
 
 def _let_wait(tx, entropy):
-    """Add an entropy to the waiting entropies, unless there are too many, or it is the first
+    """Add an entropy to the waiting entropies, unless there are too many or it was the first
     packet's."""
     if entropy < PENALIZED and tx.ring_used < WAITING:
         at = tx.ring_next // WAITING_PER_WORD
@@ -229,7 +229,7 @@ def trimmed(env, now, tx, entropy, at_last_hop):
 
 
 def timed_out(env, now, tx):
-    """Freeze after a retransmission timeout, or punish."""
+    """Freeze after a retransmission timeout, or penalize the entropy."""
     if env.par.paths >= BITMAP:
         _punish(tx, 0, WORST)
     if env.par.paths == REPS and tx.frozen_until_ps == 0 and tx.explore_left == 0:

@@ -7,7 +7,7 @@ Lost packets are sent again before new ones, lowest number first. A transport th
 from netsim.transport import bit_clear, bit_first, bit_get, bit_set, deliver, full_packet_bytes
 
 TX_STATE = ("next_seq", "n_acked", "n_rtx", "rtx_from")
-"""Next new packet; packets acknowledged; packets to retransmit, none of them before `rtx_from`."""
+"""Next new packet; number of acknowledged packets; number to retransmit, none below `rtx_from`."""
 
 TX_BITMAPS = 2
 RX_BITMAPS = 1

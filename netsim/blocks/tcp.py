@@ -10,8 +10,8 @@ a later ACK repeats what a lost ACK reported.
 
 Loss detection (RFC 8985, RACK-TLP, with the packet threshold of RFC 6675):
 
-- A packet sent once is lost when one sent `THRESHOLD` or more packets later has arrived, or a
-  quarter of a round trip after any later one has.
+- A packet sent once is lost when a packet sent `THRESHOLD` or more packets later has arrived, or a
+  quarter of a round trip after any later packet has.
 - Transmissions are grouped in slots of a quarter of a round trip. When one sent after the end
   of a slot has arrived, everything sent in the slot has arrived or is lost. This finds lost
   retransmissions, as RACK does, a quarter of a round trip later but without a record per packet.
@@ -70,13 +70,13 @@ TX_STATE = (
     "in_recovery",  # 1 after a loss, 2 after a timeout, until `una` reaches `recover_seq`
     "recover_seq",
     "must_send",  # one packet may be sent although the window is full
-    "newly_acked",  # packets, by the last call of `acknowledge`
-    "newly_lost",  # packets, by the last call of `acknowledge` or `on_timer`
+    "newly_acked",  # packets, in the last call of `acknowledge`
+    "newly_lost",  # packets, in the last call of `acknowledge` or `on_timer`
     "last_rtt_ps",  # of the last ACK
     "min_rtt_ps",
     "rounds",  # round trips completed
     "round_ps",  # start of the current one
-    "full_round",  # the last one in which the window held packets back
+    "full_round",  # the last round trip in which the window held packets back
     "acked_sent_ps",  # latest transmission known to have arrived
     "last_sent_ps",
     "backoff",  # timeouts in a row
@@ -131,7 +131,7 @@ def may_send(tx):
 
 
 def is_window_limited(tx):
-    """Return whether the window held packets back in this round trip or the one before."""
+    """Return whether the window held packets back in this round trip or the last one."""
     return tx.rounds - tx.full_round <= 1
 
 
@@ -219,7 +219,7 @@ def acknowledge(env, now, tx, pkt):
 
 
 def mark(env, tx, seq, cumulative, first):
-    """Record what an ACK acknowledges; return whether it answers the probe itself."""
+    """Record the packets that an ACK acknowledges; return whether it answers the probe itself."""
     while tx.una < cumulative:
         selective.acknowledge(env, tx, tx.una)
         tx.una += 1
@@ -258,7 +258,7 @@ def decide_slots(env, tx):
 
 
 def lose_slot(env, tx, k, high):
-    """Record what was sent in the oldest slot, at index ``k``, and has not arrived as lost."""
+    """Record packets sent in the oldest slot, at index ``k``, that have not arrived as lost."""
     lose_below(env, tx, high)
     seq = tx.slot_low[k]
     for _ in range(tx.slot_rtx[k]):
@@ -312,7 +312,7 @@ def on_timer(env, now, tx, k):
 
 
 def send_probe(env, now, tx):
-    """Send one more packet: a new packet, or the last again."""
+    """Send one more packet: a new packet, or the last one again."""
     tx.probe_seq = tx.next_seq
     tx.probe_ps = INF
     if tx.next_seq == tx.n_packets:

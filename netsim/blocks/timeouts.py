@@ -1,8 +1,8 @@
 """A retransmission timeout for transports with selective acknowledgments.
 
-It watches the oldest missing packet. If no news of it arrives for ``rto_ps``, all packets sent
-before the watch began count as lost. The watch starts with the first packet sent. It restarts when
-the oldest missing packet changes or is refused.
+The timer watches the oldest missing packet. If no news of it arrives for ``rto_ps``, all packets
+sent before the watch began count as lost. The watch starts with the first packet sent. It restarts
+when the oldest missing packet changes or is refused.
 
     TX_STATE = (*selective.TX_STATE, *timeouts.TX_STATE, ...)
     TX_TIMERS = 1

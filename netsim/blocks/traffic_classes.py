@@ -8,7 +8,7 @@ from netsim.transport import or_default
 
 
 def data_param(default):
-    """Return the parameter for the class of data, where the default is not 0."""
+    """Return the parameter for the class of data, if the default is not 0."""
     return Param("data_class", "count", default, "traffic class of data", maximum=7)
 
 

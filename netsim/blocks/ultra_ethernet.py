@@ -1,8 +1,8 @@
-"""Shared by NSCC and RCCC: Ultra Ethernet's recovery of losses, and NSCC's window.
+"""Shared by NSCC and RCCC: Ultra Ethernet's loss recovery, and NSCC's window.
 
 Packets take paths by `paths`, receivers acknowledge as in `reports`, and lost packets are sent
-again. A trimmed packet is refused with a NACK, which has its flag ``TRIMMED_AT_LAST_HOP``. The
-window is ``tx.cwnd_bytes``; it stays as it is if a transport passes ``adjusts`` False.
+again. A trimmed packet is refused with a NACK, which copies its flag ``TRIMMED_AT_LAST_HOP``. The
+window is ``tx.cwnd_bytes``; it does not change if a transport passes ``adjusts`` False.
 
     PARAMS = [*ultra_ethernet.PARAMS, ultra_ethernet.last_hop_trims("good"), ...]
     TX_STATE = (*ultra_ethernet.TX_STATE, ...)
@@ -10,9 +10,8 @@ window is ``tx.cwnd_bytes``; it stays as it is if a transport passes ``adjusts``
     def setup(env, tx, rx):
         ultra_ethernet.setup(env, tx)
 
-The handlers of a transport call the functions of the same names. The rules are from Ultra
-Ethernet's simulator, repository ultraethernet/uet-htsim, sim/uec.cpp; `transports/nscc.py` says
-more.
+A transport's handlers call the functions with the same names. The rules are from Ultra Ethernet's
+simulator, repository ultraethernet/uet-htsim, sim/uec.cpp; `transports/nscc.py` says more.
 """
 
 from netsim.blocks import paths, reports, rto, rtt, selective, timeouts
@@ -149,7 +148,7 @@ def set_base(env, tx, base_ps, bdp_bytes):
 
 
 def lower_base(env, tx, round_trip_ps):
-    """Lower a base round trip that is the network's to one that was measured."""
+    """Lower a base round trip, initially the network's longest, to a measured one."""
     if env.par.base_rtt >= 0 and round_trip_ps < tx.base_ps:
         set_base(env, tx, round_trip_ps, int(tx.bdp_bytes * (round_trip_ps / tx.base_rtt_ps)))
 
@@ -254,7 +253,7 @@ def learn(env, now, tx, pkt):
 
 
 def acknowledged(env, now, tx, pkt, adjusts):
-    """Process an ACK, except for its entropy."""
+    """Process an ACK, except for path selection."""
     n_bytes = learn(env, now, tx, pkt)
     if selective.is_done(tx):
         return
@@ -326,7 +325,7 @@ def increase_2024(env, now, tx, scale):
 
 
 def ask(tx, square_bytes):
-    """Add to the pending increase, at most half an int64, enough for paths of seconds."""
+    """Add to the pending increase, up to half an int64, enough for paths of seconds."""
     tx.increase = min(tx.increase + int(min(square_bytes, MAX_ASKED)), MAX_ASKED)
 
 
@@ -358,8 +357,8 @@ def decrease(env, now, tx):
 
 
 def quick_adapt(env, now, tx, congested, marked):
-    """Once per period, set the window to the bytes delivered, if they were few. Returns whether the
-    window is settled: just set, or set before most of the packets now reported were sent."""
+    """Once per period, set the window to the bytes delivered, if they were few. Returns whether to
+    leave the window alone: it was just set, or the packets now reported may be older."""
     acts = False
     old = env.par.rules == RULES_2024
     if marked and tx.heard_bytes < tx.to_ignore_bytes:
@@ -403,6 +402,6 @@ def on_timer(env, now, tx):
 
 
 def repair_all(env, now, tx):
-    """Process a timeout, except for its path."""
+    """Process a timeout, except for path selection."""
     lost = timeouts.on_timer(env, now, tx)
     tx.cwnd_bytes = bound(env, tx, tx.cwnd_bytes - lost * full_packet_bytes(env))

@@ -6,7 +6,7 @@
         assert not failures(check("./mine.py"))
 
 Most cases run as plain Python, within a second and without compiling. They check every handler
-call: undeclared fields, records of another host, bytes delivered that never arrived. The other
+call: undeclared fields, records of another host, delivered bytes that never arrived. The other
 cases need the compiled engine. `load_testbed("./mine.py").run(flows)` runs any flows.
 """
 

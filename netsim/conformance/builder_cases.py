@@ -1,7 +1,7 @@
 """Cases for plugins that the engine does not compile: topologies and traffic patterns.
 
-Their functions run on small networks, with any values of their parameters, and with a limit on the
-memory that they may take.
+Their functions run on small networks, with a range of values for each parameter, under a memory
+limit.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MORE_BYTES = 1 << 30  # most memory that a plugin may take in a test
 
 
 class RefusedError(Exception):
-    """The plugin refuses a network or parameters, and says which."""
+    """The plugin refuses a network or parameters; the message says which."""
 
 
 def try_values(plugin: Plugin, attempt: Callable[[dict[str, Any]], Any]) -> str:
@@ -84,9 +84,9 @@ def try_values(plugin: Plugin, attempt: Callable[[dict[str, Any]], Any]) -> str:
 
 @contextmanager
 def refusals(reserve: str, *, keyed: bool) -> Iterator[None]:
-    """Let the block raise RefusedError for an InputError of a plugin, and ConformanceError for one
-    that does not name a key or file if it must (`keyed`), or for too much memory; `reserve` is the
-    function to call."""
+    """Let the block raise RefusedError for an InputError of a plugin, and ConformanceError for an
+    InputError that must name a key or file (`keyed`) but does not, or for too much memory;
+    `reserve` is the function to call."""
     try:
         with _memory_limit():
             yield
@@ -101,7 +101,7 @@ def refusals(reserve: str, *, keyed: bool) -> Iterator[None]:
 
 @contextmanager
 def _memory_limit() -> Iterator[None]:
-    """Let the block raise MemoryError if it takes MORE_BYTES, where the system can do that."""
+    """Let the block raise MemoryError if it takes MORE_BYTES, on systems that support limits."""
     try:
         import resource
 
@@ -139,8 +139,8 @@ class TopologyTestbed(Testbed):
     def build(self, **changes: Any) -> Network:
         """Return the network, with some parameters changed; values are as the topology gets them.
 
-        Raises RefusedError for an InputError, ConformanceError for too much memory, and lets other
-        errors pass.
+        Raises RefusedError for an InputError and ConformanceError for too much memory; other errors
+        pass.
         """
         params = {**self.params, **changes}
         given = dict(params)
@@ -228,11 +228,11 @@ class TrafficTestbed(Testbed):
         return replace(self, params={**self.params, **params})
 
     def load(self, network: Network, *, end_ps: int | None = None) -> Workload:
-        """Return the pattern's flows and tasks on a network, at 4,096 bytes of payload and 64 of
-        header in a packet; `end_ps` as with [measure].
+        """Return the pattern's flows and tasks on a network, with packets of 4,096 bytes of payload
+        and 64 of header; `end_ps` as with [measure].
 
-        Raises RefusedError for an error of the pattern that names a file or key, ConformanceError
-        for wrong flows or tasks or too much memory, and lets other errors pass.
+        Raises RefusedError for an error of the pattern that names a file or key, and
+        ConformanceError for wrong flows or tasks or too much memory; other errors pass.
         """
         context = _Context(
             Path(), self.seed, network.host_rate_bps, n_traffic_classes=CLASSES, end_ps=end_ps
@@ -357,7 +357,7 @@ def _count(testbed: TrafficTestbed, network: Network) -> int | str:
 
 
 def _accepted(testbed: TrafficTestbed) -> Network:
-    """Return the last network that the pattern does not refuse."""
+    """Return the last of the networks that the pattern does not refuse."""
     for network in reversed(list(_networks())):
         if isinstance(_count(testbed, network), int):
             return network
@@ -371,7 +371,7 @@ def _require_open_loop(testbed: TrafficTestbed) -> None:
 
 
 def _offered(testbed: TrafficTestbed, table: FlowTable, network: Network, end_ps: int) -> str:
-    """Compare the load of flows until `end_ps` with that given, within four standard errors."""
+    """Compare the load of flows until `end_ps` with the given load, within four standard errors."""
     packets = PacketFormat()
     wire = table.size_bytes + packet_counts(table.size_bytes, packets) * packets.header_bytes
     senders = np.unique(table.src).size

@@ -106,7 +106,7 @@ def each(
     """Yield the finding of each case. Raises InputError if a case is unknown.
 
     `starting` is called with every case. `on_hang` is called, in another thread, with the finding
-    of a case whose compiled code does not return: only the end of the process stops it.
+    of a case whose compiled code does not return; only ending the process stops that code.
     """
     seen: dict[str, str] = {}
     chosen = _chosen(CASES[testbed.KIND], cases)

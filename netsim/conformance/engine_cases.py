@@ -1,7 +1,7 @@
 """Cases for transports, queue disciplines and routing algorithms.
 
-A `Play` is flows on a network, with packets that must arrive in spite of faults. Others compare
-runs, measure how fast and how fair a transport is, or look at queues and routes.
+A `Play` runs flows on a network; their packets must arrive despite faults. Other cases compare
+runs, measure a transport's speed and fairness, or check queues and routes.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ DATA_BYTES = PacketFormat().data_bytes
 class Play:
     """Flows of a testbed on a network, with other keys of [fabric] and faults of links.
 
-    All packets must arrive. The case does not apply unless `happens`, a counter of `Run`, counts
-    something, and `applies` returns no reason against it.
+    All packets must arrive. The case applies only if `happens`, a counter of `Run`, is not 0 and
+    `applies` returns no reason against it.
     """
 
     flows: Callable[[Testbed], FlowTable]
@@ -115,7 +115,7 @@ def growth(testbed: Testbed) -> str:
 
 @DETERMINISM("resumed", "same result from a checkpoint")
 def resumed(testbed: Testbed) -> str:
-    """A run that is saved half-way and continued by another engine is the same run."""
+    """A run that is saved halfway and resumed by another engine gives the same result."""
     network = testbed.prepared(networks.tree())
     table = testbed.crowd()
     run = testbed.run(table, network)
@@ -192,7 +192,7 @@ def odd_sizes(testbed: Testbed) -> FlowTable:
 
 
 def thirty_flows(testbed: Testbed) -> FlowTable:
-    """Return thirty flows of one host, ten of them to the same host, that start one by one."""
+    """Return thirty flows from one host, ten of them to the same host, that start one by one."""
     n = 10 * testbed.packets(3)
     dst = np.where(np.arange(n) % 3 == 0, 5, 1 + np.arange(n) % (HOSTS - 1))
     start = np.arange(n) // 2 * SPREAD_PS
@@ -200,7 +200,7 @@ def thirty_flows(testbed: Testbed) -> FlowTable:
 
 
 def everywhere(**fault: Any) -> Callable[[Network], LinkFaults]:
-    """Return a function that makes the same fault of all links."""
+    """Return a function that makes the same fault on all links."""
     return lambda network: combine(
         [LinkFault(np.arange(network.n_ports), **fault)], network.n_ports
     )
@@ -272,7 +272,7 @@ def beside_another(testbed: Testbed) -> str:
 
 _seven, _thirty = packets(incast_of, 20), packets(permutation_of, 30)
 _loss, _errors = everywhere(loss=0.02), everywhere(bit_error_rate=1e-6)
-"""2 % of all packets; one bit in a million, so one full packet in thirty and few small ones."""
+"""2 % of all packets; one bit in a million, so one full packet in thirty and few small packets."""
 _spray = Play(packets(permutation_of, 40), fabric={"routing": "spray_random"})
 _trimming = Play(_seven, fabric=TRIMS, applies=cannot_trim, happens="trims")
 _few_headers = Play(_seven, fabric=FEW_HEADERS, applies=does_not_trim)
@@ -292,7 +292,7 @@ for _name, _about, _play, *_needs in (
 
 @TRANSPORT("three tiers", "two pods and a core")
 def three_tiers(testbed: Testbed) -> str:
-    """Every host sends to the other pod while seven send to one; then one flow runs alone."""
+    """Every host sends to the other pod while seven hosts send to one; then one flow runs alone."""
     n_bytes = testbed.packets(10) * PACKET
     src = np.arange(HOSTS)
     across = FlowTable(src, (src + HOSTS // 2) % HOSTS, n_bytes)
@@ -311,8 +311,9 @@ def on_planes(
     slower: float = 1.0,
     faults: Callable[[Network], LinkFaults | None] | None = None,
 ) -> Callable[[Testbed], str]:
-    """Return a case on two planes, the second `slower`: every host sends to one on another leaf
-    while seven send to one. If paths must be symmetric, planes in turn are a plane per flow."""
+    """Return a case on two planes, the second `slower`: every host sends to a host on another leaf
+    while seven hosts send to one. If paths must be symmetric, round_robin planes become a plane per
+    flow."""
 
     def flows(testbed: Testbed) -> FlowTable:
         n_bytes = testbed.packets(10) * PACKET
@@ -487,11 +488,11 @@ QUEUE += DETERMINISM
 
 LOSSLESS = {"queue_discipline": "lossless", "xoff_bytes": "2pkt", "xon_bytes": "1pkt"}
 CABLE_DOWN_PS = (20_000_000, 200_000_000)
-SLACK_PS = 40_000_000  # time in which packets of the time before have left the network
+SLACK_PS = 40_000_000  # time after which earlier packets have left the network
 
 
 def arrival(build: Callable[[], Network]) -> Callable[[RoutingTestbed], str]:
-    """Return the case of a network on which every host sends to every other."""
+    """Return a case in which every host of a network sends to every other."""
 
     def case(testbed: RoutingTestbed) -> str:
         network = testbed.prepared(build())

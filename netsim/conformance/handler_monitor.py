@@ -1,7 +1,7 @@
 """Check every handler call while the engine runs as plain Python.
 
-Each handler is wrapped, so an error names the handler and its line, not engine code that fails
-later.
+Each handler is wrapped, so an error names the handler and its line instead of engine code that
+fails later.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def monitored_module(module: ModuleType, monitor: HandlerMonitor) -> ModuleType:
         function = getattr(module, name, None)
         if not isinstance(function, FunctionType):
             continue
-        if function.__code__.co_argcount == len(handler.arguments):  # else the engine says so
+        if function.__code__.co_argcount == len(handler.arguments):  # else the engine reports it
             setattr(copy, name, _wrapper(name, function, monitor))
     return copy
 

@@ -51,10 +51,10 @@ def planes(last: float = 1.0) -> Network:
 
 
 def dumbbell(pairs: int) -> Network:
-    """Return hosts 0 to pairs - 1 on the left, as many on the right, and one cable between.
+    """Return `pairs` hosts on the left, then as many on the right, and one cable between the sides.
 
-    Delays of host cables differ by some nanoseconds. Otherwise flows would stay in step, and the
-    same flow would always reach a full queue first.
+    Delays of host cables differ by some nanoseconds. Otherwise flows would stay in lockstep, and
+    the same flow would always reach a full queue first.
     """
     builder = NetworkBuilder()
     hosts = builder.add_hosts(2 * pairs)
@@ -88,7 +88,7 @@ def star(n_hosts: int, rate_bps: int = RATE_BPS, delay_ps: int = DELAY_PS) -> Ne
 
 
 def permutation_of(n_bytes: int, start_ps: int = 0) -> FlowTable:
-    """Return a flow from every host to one on another leaf."""
+    """Return a flow from every host to a host on another leaf."""
     src = np.arange(HOSTS)
     return FlowTable(src, (src + 3) % HOSTS, n_bytes, start_ps)
 

@@ -1,7 +1,7 @@
 """Test transport for switches: packets at line rate, without retransmission.
 
-A flow has the class that its traffic gives it. With `in_order`, a reordered packet ends the run,
-and with `max_hops` one that crosses more links.
+A flow has the class that its traffic gives it. With `in_order`, a reordered packet ends the run;
+with `max_hops`, a packet that crosses more links does.
 """
 
 from netsim.params import Param

@@ -195,8 +195,9 @@ class Testbed:
     ) -> Engine:
         """Return an engine at time 0, with bounds checks if compiled.
 
-        `beside` are other transports. `options` are the engine's, and of the simulation `tasks`,
-        link `faults` and the `transport_of_flow`, 1 or more for flows of other transports.
+        `beside` are other transports. `options` are the engine's options and the simulation's
+        `tasks`, link `faults` and `transport_of_flow`, which is 1 or more for flows of other
+        transports.
         """
         plugin = self.plugin
         if monitor is not None:
@@ -325,7 +326,7 @@ def _untouched(before: Mapping[str, np.ndarray], engine: Engine) -> None:
 
 
 PROBE = Path(__file__).with_name("probe.py")
-CLASSES = 3  # traffic classes of a discipline that leaves their number to [fabric]
+CLASSES = 3  # traffic classes if the discipline leaves their number to [fabric]
 QUIET_PS = 10**10  # time within which a network must drain once its flows have ended
 
 
@@ -421,7 +422,7 @@ class RoutingTestbed(FabricTestbed):
 
     def fabric(self, changes: Mapping[str, Any], network: Network) -> Fabric:
         """Return the algorithm's fabric, with some keys changed. Raises NotApplicableError for a
-        network that allows no symmetric paths."""
+        network that does not allow symmetric paths."""
         fabric = super().fabric(changes, network)
         if fabric.symmetric:
             try:
@@ -438,8 +439,8 @@ class RoutingTestbed(FabricTestbed):
         return everybody(HOSTS, 6)
 
     def most_links(self, network: Network) -> int:
-        """Return the most links that a packet may cross: MAX_HOPS of the file, or the longest way
-        of the routing tables, twice with VIA."""
+        """Return the most links that a packet may cross: MAX_HOPS of the file, or the longest path
+        in the routing tables, twice that with VIA."""
         declared = getattr(self.use.module, "MAX_HOPS", None)
         if declared is not None:
             return int(declared(network) if callable(declared) else declared)
@@ -465,7 +466,7 @@ class RoutingTestbed(FabricTestbed):
         return run
 
     def look_at_end(self, run: Run) -> None:
-        """Check also that no packet is dropped: queues are deep."""
+        """Also check that no packet is dropped, since queues are deep."""
         super().look_at_end(run)
         if run.total("drops"):
             text = f"{run.total('drops')} packets are dropped in {run.engine.network.name}"

@@ -34,7 +34,7 @@ OF_JOBS = (
         minimum=1,
     ),
 )
-"""Parameters that a traffic pattern has besides, where it is a job of others."""
+"""Additional parameters of a traffic pattern that is one of several jobs."""
 
 QUEUE_UNITS = (
     *("time", "bytes", "queue", "buffer", "rate"),

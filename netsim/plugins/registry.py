@@ -303,7 +303,7 @@ def _importing_from(directory: Path) -> Iterator[None]:
     _beside.clear()
     before = set(sys.modules)
     no_bytecode = sys.dont_write_bytecode
-    sys.dont_write_bytecode = True  # its time stamps miss two edits within a second
+    sys.dont_write_bytecode = True  # its time stamps miss a second edit within a second
     sys.path.insert(0, str(directory))
     importlib.invalidate_caches()
     try:
@@ -338,7 +338,7 @@ def loaded_files(path: Path) -> dict[Path, str]:
 
 def call(use: PluginSpec, function: str, *args: Any) -> Any:
     """Call a plugin's function and return its result; if it fails, raise InputError with file and
-    line. An InputError of the function itself passes unchanged."""
+    line. InputErrors that the function itself raises pass unchanged."""
     with _blamed(use, function):
         return getattr(use.module, function)(*args)
 
@@ -373,8 +373,8 @@ def no_effect(use: PluginSpec) -> dict[str, tuple[str, str]]:
 
 def legs_of(use: PluginSpec) -> Callable[[Any], Any] | None:
     """Return a routing algorithm's function from the demand between groups to the demand of each
-    leg of packets' paths (`netsim.model.paths`); None if it has none. It raises InputError unless
-    that is float64[groups, groups], not below zero, as the demand is."""
+    leg of packets' paths (`netsim.model.paths`); None if it has none. The function raises
+    InputError unless its result is float64[groups, groups] and nonnegative, like the demand."""
     if not hasattr(use.module, "legs"):
         return None
 

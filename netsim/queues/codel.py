@@ -2,7 +2,7 @@
 
 When every packet sent within an `interval` has waited at least `target`, the head is dropped.
 Further drops follow after interval / sqrt(2), interval / sqrt(3), ..., until a packet has waited
-less. With `mark`, data packets are ECN-marked instead. Queues are also finite.
+less than `target`. With `mark`, data packets are ECN-marked instead. Queues are also finite.
 
 Nichols et al., "Controlled Delay Active Queue Management", RFC 8289, section 5. Square roots are
 rounded down to whole nanoseconds, so every machine computes the same.
@@ -28,7 +28,7 @@ PARAMS = [
 
 CLASS_STATE = ("above_ps", "dropping", "next_ps", "count", "last_count")
 
-NONE = 0  # value of ``above_ps`` after a packet that did not wait long; no interval ends at time 0
+NONE = 0  # ``above_ps`` after a packet that waited less than `target`; no interval ends at time 0
 
 
 admit = drop_tail.admit
@@ -72,7 +72,7 @@ def drop_due(env, now, port, queue):
 
 
 def may_drop(env, now, queue):
-    """Return whether packets, up to the head, waited too long for an interval."""
+    """Return whether packets, including the head, have waited too long for an interval."""
     head = peek(env, queue, 0)
     behind = queue.bytes - int(head.size_bytes)
     full = env.par.payload_bytes + env.par.header_bytes

@@ -1,12 +1,12 @@
 """Credits: a port sends a packet only if the next switch has announced room for it.
 
 Each ingress port of a switch has a buffer per class, in units. Its neighbor counts the units that
-it has sent. The switch reports how many it has released, in 8-byte messages beside the packets. A
-packet may go if the difference and its own units fit in the buffer. So nothing is dropped, and
-classes (virtual lanes, virtual channels) do not block each other. Hosts obey credits, and free
-received packets at once. If a link loses a packet, its credits return at once.
+it has sent. The switch reports how many it has released, in 8-byte messages sent alongside the
+packets. A packet may be sent if its units and the unreleased ones fit in the buffer. So nothing is
+dropped, and classes (virtual lanes, virtual channels) do not block each other. Hosts obey credits,
+and free received packets immediately. The credits of a packet that a link loses return immediately.
 
-InfiniBand: units of 64 bytes, an update every 4.096 us at least (InfiniBand Architecture, 7.9;
+InfiniBand: units of 64 bytes, an update at least every 4.096 us (InfiniBand Architecture, 7.9;
 Mellanox, ib_model, `ibuf.cc`). Ultra Ethernet's CBFC: consumed - freed + cost <= limit, units of 32
 to 2,048 bytes and an overhead per packet (UEC 1.0, 5.2).
 """

@@ -69,7 +69,7 @@ def settle(params, network, packets):
 
 
 def exceeds_xoff(env, held):
-    """Return whether the neighbor of an ingress port is paused when a class holds these bytes."""
+    """Return whether an ingress port pauses its neighbor when a class holds these bytes."""
     par = env.par
     if par.shared_buffer_bytes < 0:
         return held > par.xoff_bytes
@@ -82,7 +82,7 @@ def on_arrival(env, now, port, pkt):
 
 
 def take_in(env, port, pkt, headroom):
-    """Count an arriving packet and decide on a pause; drop it without headroom."""
+    """Count an arriving packet and decide on a pause; drop the packet if there is no headroom."""
     cls, size = int(pkt.prio), int(pkt.size_bytes)
     ingress = class_of(env, port, cls)
     paused = is_pausing(port, cls)

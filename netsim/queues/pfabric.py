@@ -1,9 +1,9 @@
 """pFabric: serves the flow with the fewest bytes left first, and drops it last.
 
 Packets carry their flow's remaining bytes (`remaining`, set by the transport `pfabric`; 0 for
-others). A port finds the packet with the least remaining, and sends the first waiting packet of its
-flow, so flows stay in order. A packet that arrives at a full buffer replaces the packet with the
-most remaining; if none has more, it is dropped.
+others). A port finds the packet with the fewest, and sends the first waiting packet of its flow, so
+flows stay in order. A packet that arrives at a full buffer replaces the packet with the most; if
+none has more than the new one, the new one is dropped.
 
 Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, section 4.1.
 """
@@ -47,7 +47,7 @@ def remaining_at(env, queue, place):
 
 
 def place_of_most(env, queue):
-    """Return the position of the packet with the most remaining, the last if tied; -1: none."""
+    """Return the position of the packet with the most bytes left, the last if tied; -1: none."""
     most = -1
     for place in range(queue_length(queue)):
         if most < 0 or remaining_at(env, queue, place) >= remaining_at(env, queue, most):
@@ -56,7 +56,7 @@ def place_of_most(env, queue):
 
 
 def place_of_least(env, queue):
-    """Return the position of the packet with the least remaining, the first if tied."""
+    """Return the position of the packet with the fewest bytes left, the first if tied."""
     least = 0
     for place in range(1, queue_length(queue)):
         if remaining_at(env, queue, place) < remaining_at(env, queue, least):

@@ -1,12 +1,12 @@
-"""PFC as switches have it: pauses take effect late and end, and a watchdog acts on endless ones.
+"""PFC as in real switches: pauses take effect late and expire, and a watchdog acts on endless ones.
 
-Thresholds and counting are as in `lossless`. A paused port stops `response_quanta` after the
-frame has come, so headroom is per port: the bytes on its cable, two packets, the frame and the
-response. Pauses end after `pause_quanta`, so a switch repeats them. The watchdog polls the classes
-of a port that its neighbor pauses: one that has been paused since the poll before, and has sent
-none of its packets, is stuck. After `watchdog_detect` this is a storm, until no pause has come for
+Thresholds and counting are as in `lossless`. A paused port stops `response_quanta` after the frame
+arrives, so headroom is per port: the bytes on its cable, two packets, the frame and the response.
+Pauses expire after `pause_quanta`, so a switch repeats them. The watchdog polls the classes of a
+port that its neighbor pauses: a class that has been paused since the last poll, and has sent no
+packet, is stuck. After `watchdog_detect` this is a storm, until no pause has arrived for
 `watchdog_restore`: the watchdog only reports it (`alert`), drops the class's packets, or sends them
-in spite of the pauses. Results have a table of storms.
+despite the pauses. Results have a table of storms.
 
 IEEE 802.3, annex 31B (response times); 802.1Qbb. Watchdog: SONiC, sonic-utilities `pfcwd/main.py`
 and sonic-swss `orchagent/pfcwdorch.cpp`, whose times are 200 ms by default.
@@ -59,7 +59,7 @@ CLASS_STATE = (
 SWITCH_STATE = lossless.SWITCH_STATE
 
 REFRESH, POLL = range(2)  # timers
-NEVER = 0  # value of ``asked_ps``: no pause comes at time 0
+NEVER = 0  # value of ``asked_ps``: no pause arrives at time 0
 QUANTUM_BYTES = 64
 QUANTA = {
     100_000_000: 1,

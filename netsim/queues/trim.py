@@ -2,9 +2,9 @@
 
 Class 0 has headers and control packets, class 1 data. While both wait, `header_ratio` packets of
 class 0 are served per packet of class 1. Further classes (`n_traffic_classes`) are for traffic
-without trimming: it has lower priority than these two and is dropped if it does not fit. Handley et
-al., "Re-architecting datacenter networks and stacks for low latency and high performance" (NDP),
-SIGCOMM 2017, section 3.1.
+without trimming: it has lower priority than both and is dropped if it does not fit. Handley et al.,
+"Re-architecting datacenter networks and stacks for low latency and high performance" (NDP), SIGCOMM
+2017, section 3.1.
 """
 
 from netsim.errors import InputError

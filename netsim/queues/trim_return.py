@@ -1,8 +1,8 @@
 """Packet trimming that returns headers to their senders when the queue of headers is full.
 
-As `trim`, but a header without room goes back to its sender, so that nothing waits for a timeout
-even if an incast fills the queue of headers. Handley et al. (NDP), SIGCOMM 2017, section 3.2.4.
-Only a transport with `on_returned` uses such packets, as `ndp` does.
+Like `trim`, but a header that does not fit goes back to its sender, so that no sender waits for a
+timeout even if an incast fills the queue of headers. Handley et al. (NDP), SIGCOMM 2017, section
+3.2.4. Only transports with `on_returned`, such as `ndp`, use returned packets.
 """
 
 from netsim.queue import ACK, DROP, bounce, enqueue

@@ -1,8 +1,8 @@
 """Estimate the utilization of a switch's ports: the discounting rate estimator (DRE) of CONGA.
 
 A port's bytes grow with each packet sent and are discounted by `dre_alpha` at every `dre_period`. A
-constant rate R gives R * dre_period / dre_alpha bytes before a discount. A port that was idle is
-discounted when it is looked at, so there are no timers.
+constant rate R gives R * dre_period / dre_alpha bytes before a discount. An idle port is discounted
+when its level is next read, so there are no timers.
 
 A file that uses it has these PARAMS and this PORT_STATE, calls `on_depart`, and sets COUPLED.
 

@@ -2,13 +2,13 @@
 
 A port's quality comes from its queue and its utilization, as in the switches of AI clusters
 (adaptive routing, dynamic load balancing). The queue has 4 levels, which change at `queue_level`,
-twice and four times as many packets; within one, the utilization has 4 (_utilization.py). Of
-the best ports one is taken at random. With `flowlet_gap` = 0 each packet chooses, and receivers
-must reorder; otherwise a flowlet keeps its port.
+twice and four times as many packets; each is divided into 4 levels of utilization
+(_utilization.py). Ties are broken at random. With `flowlet_gap` = 0 each packet chooses, and
+receivers must reorder; otherwise a flowlet keeps its port.
 
 `queue_level` and its multiples have the ratios of htsim's switch (5, 10 and 20 % of the queue),
-which also compares utilization in quarters; vendors do not publish theirs. The utilization estimate
-is CONGA's.
+which also compares utilization in quarters; vendors do not publish their levels. The utilization
+estimate is CONGA's.
 """
 
 from netsim.params import Param

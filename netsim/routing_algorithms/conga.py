@@ -1,12 +1,12 @@
 """CONGA: each flowlet takes the least congested path, from reports between leaves.
 
-For leaves with hosts and spines above them. A packet collects the highest utilization of its path,
-in 8 levels (_utilization.py). The leaf of its destination stores it for the path, and returns
-it in a packet to the leaf it came from. The source leaf sends a new flowlet on the path with the
-lowest maximum of its uplink's and the reported utilization, and keeps the old path if none is
-better. A report older than `feedback_age` counts as 0. Other choices are ECMP.
+For networks of leaves, with hosts, and spines. A packet collects the highest utilization on its
+path, in 8 levels (_utilization.py). The destination's leaf stores it for that path, and returns it
+in a packet to the source's leaf. The source leaf sends a new flowlet on the path with the lowest
+maximum of its uplink's and the reported utilization, and keeps the old path if none is better. A
+report older than `feedback_age` counts as 0. Other choices are ECMP.
 
-Left out: reports that changed do not go first, and they do not age gradually. Leaves above 64 and
+Simplified: changed reports do not go first, and reports do not age gradually. Leaves above 64 and
 paths above 16 share entries.
 
 Alizadeh et al., "CONGA: Distributed Congestion-Aware Load Balancing for Datacenters", SIGCOMM 2014,
@@ -36,7 +36,7 @@ PORT_STATE = utilization.PORT_STATE
 FLOW_TABLE = ("path", "last_ps")  # index + 1; 0: none yet
 PACKET_FIELDS = ("origin", "path", "congestion", "feedback")
 SWITCH_STATE = (
-    ("from_leaf", ENTRIES),  # level + 1 of paths that packets came by; 0: none
+    ("from_leaf", ENTRIES),  # level + 1 of paths on which packets came in; 0: none
     ("to_leaf", ENTRIES),  # level + 1 of paths from here, as reported; 0: none
     ("reported_ps", ENTRIES),
     ("next_path", LEAVES),  # to report to a leaf

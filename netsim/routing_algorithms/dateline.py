@@ -1,10 +1,10 @@
 """Dimension order in a torus with PFC: level 1 from a ring's dateline on, so nothing deadlocks.
 
-For a `torus` with `paths = "dimension_order"`, which goes through one dimension after the other,
-the shorter way around each ring. Links between switches have two levels, which are paused apart. A
-packet enters each dimension at level 0, and goes on at level 1 from the link that closes the ring.
-No packet goes all the way round, so none waits for itself. Of equal ways around a flow takes one,
-as with `ecmp`. Without PFC it is `ecmp`.
+For a `torus` with `paths = "dimension_order"`: packets are routed one dimension at a time, the
+shorter way around each ring. Links between switches have two levels, which are paused separately. A
+packet enters each dimension at level 0, and continues at level 1 from the link that closes the
+ring. No packet goes all the way around, so none waits for itself. If both ways are equally long, a
+flow takes one, as with `ecmp`. Without PFC this is `ecmp`.
 
 Dally and Seitz, "Deadlock-Free Message Routing in Multiprocessor Interconnection Networks", IEEE
 Transactions on Computers C-36(5), 1987.
@@ -36,8 +36,8 @@ def on_route(env, now, port, out, pkt):
 
 
 def closes_ring(env, leaves, dimension):
-    """Return whether the link leads from one end of a row of switches to the other: another one in
-    its dimension leads to a nearer switch, by number."""
+    """Return whether the link leads from one end of a row of switches to the other: another link in
+    its dimension leads to a switch with a closer number."""
     here = env.switch.group
     far = abs(far_group(env, leaves) - here)
     for p in range(env.switch.n_ports):

@@ -1,16 +1,16 @@
 """DLB: each flowlet, or each packet, takes a port in the best of eight bands of load.
 
-Dynamic load balancing (Broadcom), adaptive routing and switching of SAI. A port's load is an
-average of the bytes that it sends in a period `tick` and of the bytes held at the end of it: the
-past and the future load, both with weight `load_weight`. Bands have equal width up to twice the
-bytes that the link carries in a period. Equal ports are chosen at random. With `flowlet_gap` =
-0 every packet chooses, and receivers must reorder; otherwise a flowlet keeps its port. A sender
-that never pauses, as in RDMA at line rate, is a single flowlet: then this is ECMP that avoids
-loaded ports once.
+Broadcom's dynamic load balancing; SAI's adaptive routing and switching. A port's load adds moving
+averages of the bytes sent per `tick` (past load) and of the bytes held at its end (future load),
+both with weight `load_weight`. Bands have equal width up to twice the bytes that the link carries
+in a period. Equal ports are chosen at random. With `flowlet_gap` = 0 every packet chooses, and
+receivers must reorder; otherwise a flowlet keeps its port. A sender that never pauses, such as RDMA
+at line rate, is a single flowlet: it avoids loaded ports once, at its start, and then behaves as
+with ECMP.
 
-The defaults are SAI's, which advises a gap of half a round trip; operators choose the bands.
-Left out: alternate members, the switch's own detection of links that are down, and a flow table for
-each group of ports: flows that share a row and have other candidates move each other.
+The defaults are SAI's, which advises a gap of half a round trip; operators choose the bands. Left
+out: alternate members, detection of down links by the switch itself, and a flow table per group of
+ports. So flows that share a row but have different candidates move each other.
 
 SAI, inc/saiars.h and inc/saiarsprofile.h; doc/ARS/Adaptive-Routing-and-Switching.md.
 """
@@ -54,7 +54,7 @@ def choose(env, now, port, pkt, first, n):
 
 
 def best(env, start, first, n):
-    """Return the candidate in the lowest band, of equal ones the first from `start` on."""
+    """Return the candidate in the lowest band; if tied, the first from `start` on."""
     taken = start
     least = BANDS
     for j in range(n):
@@ -78,7 +78,7 @@ def on_depart(env, now, port, pkt):
 
 
 def on_tick(env, now, n_ticks):
-    """Sample all ports; if several periods ended together, each sample has the present value."""
+    """Sample all ports; if several periods have ended, each sample has the present value."""
     for p in range(env.switch.n_ports):
         port = egress(env, p)
         n_bytes = held(env, p)

@@ -1,4 +1,4 @@
-"""DRILL(d, m): each packet takes the shortest of a few random queues and the one taken last.
+"""DRILL(d, m): each packet takes the shortest of a few random queues and the last one taken.
 
 For each packet an ingress port looks at `samples` (d) random candidates and, with `remember`
 (m = 1), at the port that it took last, and takes the one with the fewest bytes held. If `samples`

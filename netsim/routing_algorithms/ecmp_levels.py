@@ -1,9 +1,9 @@
 """ECMP in direct networks with PFC: a packet's level rises with each link, so nothing deadlocks.
 
-Links between switches have four levels, which are paused apart. A packet takes the first link at
-level 0, the next at level 1, and waits only for links at higher levels than its own. That needs
-paths of at most four links: Slim Fly has two, a Dragonfly three, HyperX one per dimension. Without
-PFC it is `ecmp`.
+Links between switches have four levels, which are paused separately. A packet takes the first link
+at level 0, the next at level 1, and so on, and waits only for links at higher levels than its own.
+Paths may have at most four links: Slim Fly has two, a Dragonfly three, HyperX one per dimension.
+Without PFC this is `ecmp`.
 
 Günther, "Prevention of Deadlocks in Packet-Switched Data Transport Systems", IEEE Transactions on
 Communications 29(4), 1981.

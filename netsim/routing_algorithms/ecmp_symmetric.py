@@ -1,8 +1,8 @@
-"""Symmetric ECMP: as ecmp, but control packets return over the cables of their data.
+"""Symmetric ECMP: like ecmp, but control packets return over the cables of their data.
 
-The hash starts with the height of the switch, which is the number of links to the nearest host, and
-not with the switch; it is the same for data and control packets. In a tree both directions then
-meet at the same switch. Other networks are refused.
+The hash uses the switch's height, its number of links to the nearest host, instead of the switch;
+it is the same for data and control packets. So in a tree both directions meet at the same switch.
+Other networks are refused.
 """
 
 from netsim.routing import below, mix

@@ -1,12 +1,12 @@
 """Digits of the entropy choose a packet's ports, one digit per tier, as in static SRv6 paths.
 
-An entropy is a number: its lowest digit, of base `digit_planes`, is the plane, which the host has
-chosen; then follows a digit of base `digit_base` for each switch with a choice, from the first one
-on. A digit is the index of a port, modulo their number. So a sender knows which cables an entropy
-takes, and all flows with the same entropy from one switch to another take the same.
+An entropy is a number: its lowest digit, in base `digit_planes`, is the plane, which the host has
+chosen; then follows a digit in base `digit_base` for each switch with a choice, starting at the
+first. A digit is a port's index, modulo the number of ports. So a sender knows which cables an
+entropy takes, and flows with the same entropy between two switches share their cables.
 
 MRC can name paths in this way (an entropy value is part of a static SRv6 address), or leave them to
-ECMP; interface in the repository opencomputeproject/OCP-Multipath-Reliable-Connection, mrc_ctl.h
+ECMP: repository opencomputeproject/OCP-Multipath-Reliable-Connection, mrc_ctl.h
 (`mrc_ctl_ev_fmt_mode`).
 """
 

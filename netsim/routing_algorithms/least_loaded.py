@@ -1,7 +1,7 @@
 """Least loaded: each packet takes the candidate with the fewest bytes held, ties at random.
 
-A port holds the packets of all its classes, with the one being sent. The search begins at a random
-candidate and takes the first with the fewest bytes.
+Bytes held are the packets of all classes, including the one being sent. The search begins at a
+random candidate and takes the first with the fewest bytes.
 """
 
 from netsim.routing import PURPOSE_SPRAY, below, candidate, held, mix

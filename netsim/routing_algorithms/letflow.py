@@ -5,7 +5,7 @@ paths are delayed and end sooner, so flows leave such paths. Each ingress port h
 flowlets, indexed by a hash of flow, direction and entropy; flows with the same row share it.
 
 Vanini et al., "Let It Flow: Resilient Asymmetric Load Balancing with Flowlet Switching", NSDI 2017,
-section 3. It uses 500 us at 10 Gbps; conweave-ns3 has 100 us.
+section 3. The paper uses a gap of 500 us at 10 Gbps, conweave-ns3 100 us.
 """
 
 from netsim.params import Param

@@ -1,13 +1,13 @@
 """Minimal adaptive with PFC: the least loaded shortest path, and a level that rises with each link.
 
-As `least_loaded`, for direct networks such as a `torus` with `paths = "minimal"`. Links between
-switches have 8 levels, which are paused apart. A packet takes its first link at level 0 and each
-further one at a higher level, so nothing deadlocks on paths of at most 8 links. Without PFC it is
-`least_loaded`.
+Like `least_loaded`, for direct networks such as a `torus` with `paths = "minimal"`. Links between
+switches have 8 levels, which are paused separately. A packet takes its first link at level 0 and
+each further link one level higher, so nothing deadlocks on paths of at most 8 links. Without PFC
+this is `least_loaded`.
 
-Other networks have fewer levels and one to escape to (Duato, "A New Theory of Deadlock-Free
-Adaptive Routing in Wormhole Networks", IEEE TPDS 4(12), 1993). That takes packets that may still
-change their port while they wait; here a switch chooses it when they arrive.
+Real networks have fewer levels and an escape level (Duato, "A New Theory of Deadlock-Free Adaptive
+Routing in Wormhole Networks", IEEE TPDS 4(12), 1993). That requires packets that may still change
+their port while they wait; here a switch chooses the port when they arrive.
 
 Günther, "Prevention of Deadlocks in Packet-Switched Data Transport Systems", IEEE Transactions on
 Communications 29(4), 1981 (rising levels).

@@ -18,7 +18,7 @@ def choose(env, now, port, pkt, first, n):
 
 
 def counted(port, pkt):
-    """Return the number of earlier packets of this sort, data or control, and the sort's salt."""
+    """Return the number of earlier packets of this kind, data or control, and the kind's salt."""
     if int(pkt.kind) <= TRIMMED:
         port.data += 1
         return port.data - 1, port.salt_data

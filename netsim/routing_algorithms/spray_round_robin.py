@@ -1,6 +1,6 @@
-"""Spraying: packets take the candidates in turn; each round begins with a random one.
+"""Spraying: packets take the candidates in round-robin order, from a random one in each round.
 
-An ingress port has a turn for data packets and another for control packets.
+An ingress port has rounds for data packets and others for control packets.
 """
 
 from netsim.routing import below, mix

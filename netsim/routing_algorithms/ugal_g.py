@@ -1,14 +1,14 @@
-"""UGAL-G: as ugal_l, but with the queues of both whole ways, as switches publish them.
+"""UGAL-G: like ugal_l, but with the queues of both whole paths, as switches publish them.
 
 Each switch publishes the bytes held at a port when a packet departs there, and others see them one
-to two `publish_delay` later. The switch that a packet enters by draws a group other than both ends.
-It adds up the queues on the way to the destination and on the way via the group, and takes the
-latter if the former has more than `ugal_threshold` packets more. Of several ports, the least loaded
-one counts and is taken; a way ends at a switch without hosts, whose queues nobody sees. Levels are
-as in `valiant`.
+to two `publish_delay` later. A packet's first switch draws a group other than both ends. It adds up
+the queues on the path to the destination and on the path via the group, and takes the latter if the
+former has over `ugal_threshold` packets more. Of several ports, the least loaded one counts and is
+taken. The sum ends at a switch without hosts, which publishes no queues. Levels are as in
+`valiant`.
 
 Kim et al., "Technology-Driven, Highly-Scalable Dragonfly Topology", ISCA 2008, section 4.2, where
-such an algorithm is ideal: it knows all queues at once.
+the algorithm is ideal: it knows all queues instantly.
 """
 
 from netsim.params import Param
@@ -38,7 +38,7 @@ LEVELS = valiant.LEVELS
 PUBLISHED = 256  # by port
 PORT_SALTS = least_loaded.PORT_SALTS
 
-MAX_LINKS = 8  # of a way to a group, that count
+MAX_LINKS = 8  # on a path to a group, that count
 
 choose = least_loaded.choose
 on_route = valiant.on_route
@@ -58,7 +58,7 @@ def at_source(env, now, port, pkt):
 
 
 def queues(env, now, at, to):
-    """Return the bytes held on the way from one group's edge switch to another's."""
+    """Return the bytes held on the path from one group's edge switch to another's."""
     total = 0
     for _ in range(MAX_LINKS):
         if at == to or at < 0:

@@ -1,13 +1,13 @@
-"""UGAL-L: each packet goes the minimal way, or via a random group if the queue there is shorter.
+"""UGAL-L: each packet takes the minimal path, or one via a random group if its queue is shorter.
 
-The switch that a packet enters by draws a group other than both ends and compares the bytes held at
-its own ports: the packet goes via the group if those towards its destination are more than
-`ugal_weight` times those towards the group, plus `ugal_threshold` packets. The weight is the ratio
-of the lengths of both paths. Of several ports, the least loaded one counts and is taken.
+A packet's first switch draws a group other than both ends and compares the bytes held at its own
+ports: the packet goes via the group if more bytes are held toward its destination than
+`ugal_weight` times the bytes held toward the group plus `ugal_threshold` packets. The weight is the
+ratio of the two path lengths. Of several ports, the least loaded one counts and is taken.
 
-In a Dragonfly the switch often lacks the link to the other group, and sees nothing of its queue:
-the paper's routers have small buffers that push back; here queues are deep, and PFC pauses hosts
-as well. Take `par` or `ugal_g` there. Levels are as in `valiant`.
+In a Dragonfly the switch often lacks the link to the other group and does not see its queue: the
+paper's routers have small buffers that push back; here queues are deep, and PFC also pauses hosts.
+Use `par` or `ugal_g` there. Levels are as in `valiant`.
 
 Singh, "Load-Balanced Routing in Interconnection Networks", PhD thesis, Stanford, 2005; with local
 queues in Kim et al., "Technology-Driven, Highly-Scalable Dragonfly Topology", ISCA 2008.
@@ -55,7 +55,7 @@ def at_source(env, now, port, pkt):
 
 
 def least_held(env, now, group):
-    """Return the fewest bytes held at a port towards a group; -1 if there is no route."""
+    """Return the fewest bytes held at a port toward a group; -1 if there is no route."""
     first, n = candidates(env, now, group)
     least = -1
     for k in range(n):

@@ -1,13 +1,14 @@
-"""Valiant: packets go to a random group first, then to their destination, each way minimal.
+"""Valiant: packets go to a random group first, then to their destination, by minimal paths.
 
-A group is the hosts of one switch. Any traffic is as good as uniform traffic then, but uses twice
+A group is the hosts of one switch. Any traffic then spreads like uniform traffic, but uses twice
 the links. `valiant_unit` draws a group for each packet, or one for each flow (and direction, and
-entropy). `intermediate` draws it from all groups, which may be the packet's own, or from the others
-only. Packets to the same switch take no detour.
+entropy). `intermediate` draws it from all groups, including both ends, or only from the others.
+Packets to the same switch take no detour.
 
-With PFC, links between switches have 6 levels, which are paused apart. A packet is at level 0 on
-its first one and one higher on each further one, so it never waits for itself if both ways together
-have at most 6 links (Dragonfly; Slim Fly and full meshes have 4 and 2). Other networks are refused.
+With PFC, links between switches have 6 levels, which are paused separately. A packet is at level 0
+on its first link and one level higher on each further link, so it never waits for itself if both
+paths together have at most 6 links (Dragonfly; Slim Fly and full meshes have 4 and 2). Other
+networks are refused.
 
 Valiant, "A Scheme for Fast Parallel Communication", SIAM J. Comput. 11(2), 1982; Dally and Towles,
 "Principles and Practices of Interconnection Networks", section 9.2.
@@ -53,7 +54,7 @@ PORT_SALTS = spray_random.PORT_SALTS
 
 
 def legs(params, demand):
-    """Return the traffic between groups, including legs via other groups; `demand` has none."""
+    """Return the traffic between groups, with legs via other groups, for an end-to-end `demand`."""
     n = len(demand)
     away = demand * (1 - np.eye(n))
     first, second = away.sum(axis=1, keepdims=True), away.sum(axis=0, keepdims=True)

@@ -1,10 +1,10 @@
 """WCMP: ECMP by the capacity of the paths that begin with a port; a lost port moves few flows.
 
 Routing tables list a port in proportion to the rates of the shortest paths that begin with it, as
-switches replicate entries of their ECMP groups. After a failure the shares follow with the routes
+switches replicate entries of their ECMP groups. After a failure the shares change with the routes
 (`[routing] convergence_delay`). Rendezvous hashing: each entry has a hash of the flow, the entropy,
-its port and its copy, and the flow takes the largest. An entry that is lost or added moves only its
-own flows.
+its port and its copy number, and the flow takes the largest. An entry that is lost or added moves
+only its own flows.
 
 Zhou et al., "WCMP: Weighted Cost Multipathing for Improved Fairness in Data Centers", EuroSys 2014;
 Thaler and Ravishankar, "Using Name-Based Mappings to Increase Hit Rates", IEEE/ACM ToN 6(1), 1998

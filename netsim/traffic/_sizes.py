@@ -1,8 +1,8 @@
 """Flow sizes drawn from a cumulative distribution, such as W1 to W5 of the Homa paper.
 
-A distribution is a list of points (size, probability of a flow no larger than it). The first
-point's probability is its size's. Between two points, sizes are uniform. Two points of one size
-make a step, so 1 kB and 1 MB in equal parts is
+A distribution is a list of points (size, probability of a flow no larger than it). The first point
+has the probability of its size alone. Between two points, sizes are uniform. Two points with the
+same size make a step, so equal shares of 1 kB and 1 MB are
 
     [["1KB", 0.5], ["1MB", 0.5], ["1MB", 1.0]]
 
@@ -12,9 +12,9 @@ Google datacenter, W4 a Hadoop cluster (Roy et al., SIGCOMM 2015), W5 web search
 SIGCOMM 2010).
 
 The numbers are from the paper's own tools (PlatformLab/HomaModule, util/dist.cc, and
-PlatformLab/HomaSimulation, sizeDistributions). They tabulate only the measured knots below, and
+PlatformLab/HomaSimulation, sizeDistributions). They tabulate only the measured points below, and
 interpolate: in W2 and W3 the probability grows linearly with 1/size, in W4 with the logarithm of
-the size. A message has one of the sizes tabulated, as in the paper.
+the size. Messages have only tabulated sizes, as in the paper.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Steps = tuple[int, ...]
 
 TABLES = Path(__file__).with_name("sizes")  # folder of built-in tables, in the form of users' files
 
-# Key sizes up to 15 bytes as measured, values above that follow a generalized Pareto law.
+# Key sizes up to 15 bytes as measured; larger values follow a generalized Pareto distribution.
 _W1_SMALL = (0.31094, 0.31931, 0.32768, 0.41757, 0.41849, 0.42175, 0.44155, 0.47)  # from 8 bytes on
 _W1_SHAPE, _W1_SCALE = 0.348238, 214.476
 _W1_LARGEST, _W1_STEPS = 100_000, 300
@@ -97,7 +97,7 @@ def _w1() -> Points:
 LINEAR, STEP = BETWEEN = ("linear", "step")
 """Interpolation between two points: uniform sizes, or only the larger size.
 
-Published tables mean one or the other and rarely say which; the means differ by about a third.
+Published tables rarely say which one they mean; the mean sizes differ by about a third.
 """
 
 BUILT_IN: dict[str, Points] = {
@@ -136,9 +136,9 @@ class SizeDistribution:
     def mean_packets(self, payload_bytes: int) -> float:
         """Return the mean number of packets of `payload_bytes` per flow.
 
-        A flow has more than k packets if it exceeds k payloads. So the mean is 1 plus these
-        probabilities for k = 1, 2, ... Between two points of the distribution they decrease
-        linearly with k, and are summed at once.
+        A flow has more than k packets if it exceeds k payloads. So the mean is 1 plus the
+        probabilities of that for k = 1, 2, ... They decrease linearly with k between two points of
+        the distribution, so each such stretch has a closed sum.
         """
         # Each stretch ends at a point; the first starts at 0 with probability 0.
         low = np.concatenate([[0.0], self.sizes[:-1]])

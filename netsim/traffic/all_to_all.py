@@ -1,7 +1,7 @@
 """Every host of a group sends to every other host of the group.
 
 Groups are blocks of `group_size` consecutive hosts. Host i of a group of g sends to i + 1, i + 2,
-..., i + g - 1 (modulo the group), so all hosts start with different receivers. All flows start at
+..., i + g - 1 (modulo the group), so all hosts begin with different receivers. All flows start at
 once; with `one_by_one`, a host's next flow starts when its previous one completes.
 """
 

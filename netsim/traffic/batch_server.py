@@ -3,8 +3,8 @@
 The first `servers` hosts are servers, all others clients. Every `interval`, exactly or as a Poisson
 process, a client sends a request of `request` bytes; the servers take turns. A server processes one
 batch at a time, in `base` plus `per_item` per request. When it is idle it takes the requests that
-have arrived, up to `max_batch` in order of arrival. With fewer, it may wait until the first has
-waited for `max_wait`. At the end of a batch, each of its clients gets a reply of `reply` bytes.
+have arrived, up to `max_batch` in order of arrival. If there are fewer, it may wait until the first
+one is `max_wait` old. At the end of a batch, each of its clients gets a reply of `reply` bytes.
 
 This is a program: the run itself determines the batches.
 """
@@ -35,7 +35,7 @@ PARAMS = [
     Param("per_item", "time", "5us", "additional time per request of the batch"),
 ]
 
-TASK_STATE = ("reply", "next")  # of a request: its reply task, the next request
+TASK_STATE = ("reply", "next")  # per request: its reply task, the next request
 HOST_STATE = ("is_server", "batch", "first", "last", "waiting", "in_batch")
 TIMERS = 1
 BATCH = 0

@@ -43,7 +43,7 @@ PARAMS = [
 
 PS_PER_UNIT = {"ps": 1, "us": 10**6}
 HEADERS = ("Nodes", "Connections", "Triggers")
-# Digits are limited, as the number becomes an exact fraction.
+# Digits are limited, since the number becomes an exact fraction.
 _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,2})?", re.ASCII)
 TRIGGER_KINDS = ("oneshot", "multishot", "barrier")
 

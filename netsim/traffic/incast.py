@@ -1,6 +1,6 @@
-"""Many hosts send to one at once, in one or several separate groups.
+"""Many hosts send to one host at once, in one or several separate groups.
 
-No host is in two groups, and none both sends and receives.
+No host is in two groups, and no host both sends and receives.
 """
 
 from __future__ import annotations

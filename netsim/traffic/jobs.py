@@ -2,28 +2,28 @@
 
 A table [traffic.jobs.NAME] has `kind` and the parameters of a pattern, and `hosts`: how many, or a
 list in the order of the ranks. Lists may share hosts; numbers get free ones. The pattern sees only
-these hosts, the first as host 0. A job begins at its `start`, and its times count from there.
+these hosts, the first as host 0. A job starts at its `start`, and its times are relative to that.
 
 `run = ["all", "a", "b"]` runs the jobs together and each alone, on the same hosts and with the same
-random numbers; `netsim run` then prints how much longer each takes with the others. The hash of
-flows may choose other paths for a job alone, since flows are numbered over all jobs.
+random numbers; `netsim run` then prints how much longer each takes with the others. A job that runs
+alone may get other paths by flow hashing, since flows are numbered over all jobs.
 
-With `arrivals`, a CSV file, the tables are kinds of work, and each row is a job that comes and, if
-hosts are free, starts:
+With `arrivals`, a CSV file, the tables are kinds of work, and each row is a job that arrives and,
+if hosts are free, starts:
 
 - job: its name;
 - work: NAME of its table;
 - arrival: time with a unit ("4ms");
-- estimate: how long its user expects it to take, which decides who gets which hosts;
+- estimate: how long its user expects it to take, used to assign hosts;
 - hosts: how many, optional; default: as in the table;
 - placement: optional; default: `placement`.
 
-First come, first served: a job gets hosts that are free when it arrives, or else the hosts that the
-estimates free first; no job is placed before an earlier job. This plan is made before the run. In
-the run, a job starts when the jobs that had its hosts have ended. Its first host learns this by
-messages of 1000 bytes: from all hosts of a job to its first host, from there to the next job's
-first host, and from there to its other hosts. The job's `start` then delays its work.
-(`interleaved` is like `packed`, as jobs come one at a time.)
+First come, first served: a job gets hosts that are free when it arrives, or else the hosts that
+become free first by the estimates; no job is placed before an earlier job. This plan is made before
+the run. In the run, a job starts when the jobs that had its hosts have ended. Its first host learns
+this by messages of 1000 bytes: from all hosts of a job to its first host, from there to the next
+job's first host, and from there to its other hosts. The job's `start` then delays its work.
+(`interleaved` is like `packed`, since jobs arrive one at a time.)
 """
 
 from __future__ import annotations

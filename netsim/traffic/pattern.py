@@ -1,8 +1,8 @@
 """Every host sends to its partners of a pattern, once or in several steps.
 
-`pattern` says who they are (netsim/traffic/README.md). With one partner or a few, a host sends
-`size` to each; with many (uniform, group_plus_one, hot_spot), to one of them, drawn in every step.
-A host starts a step when all flows that it sent and received in the one before are complete.
+`pattern` defines the partners (netsim/traffic/README.md). A host with one or a few partners sends
+`size` to each; with many (uniform, group_plus_one, hot_spot), to a random one in every step. A host
+starts a step when all flows that it sent and received in the previous step are complete.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -
     )
     table = FlowTable(src, dst, params["size"])
     if steps > 1:
-        # Flow f waits for those of the step before that its source sent or received.
+        # Flow f waits for flows of the previous step that its source sent or received.
         step, n_flows = np.arange(len(table)) // each, len(table)
         place = np.concatenate([step * n + src, step * n + dst])
         first = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=steps * n))])

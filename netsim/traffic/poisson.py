@@ -2,9 +2,9 @@
 
 Give either `load`, the fraction of a host's link that its flows fill (headers included), or `rate`,
 flows per second and host. Give either a `duration` or a number of arrivals, `n_flows`; with
-[measure] neither, as flows arrive until the end of the run. Destinations are drawn as `pattern`
-says (netsim/traffic/README.md): by default any other host, or with `rack_hosts` any host of another
-rack, each equally likely.
+[measure] give neither, since flows arrive until the end of the run. `pattern` defines the
+destinations (netsim/traffic/README.md): by default any other host, or with `rack_hosts` any host of
+another rack, each equally likely.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -
 
 
 def _note(params: Params, sizes: SizeDistribution) -> str:
-    """Return a note on the mean size, since tables with one name and their interpolations
+    """Return a note on the mean size, since tables with the same name, and their interpolations,
     differ."""
     given = params["sizes"]
     table = f"the table {written(given)}" if isinstance(given, str) else "the table given"
@@ -95,7 +95,7 @@ def _note(params: Params, sizes: SizeDistribution) -> str:
 
 
 def _destinations(params: Params, network: Network, rng: Rng) -> Destinations:
-    """Return where hosts send: as the pattern says, or to other racks."""
+    """Return the hosts' destinations: as the pattern defines, or in other racks."""
     to = destinations(params, network, rng)
     n_hosts, rack_hosts = network.n_hosts, params["rack_hosts"]
     if rack_hosts is None:

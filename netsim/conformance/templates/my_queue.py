@@ -22,7 +22,7 @@ PRESETS = {"coarse": {"quantum_bytes": "8pkt"}}
 
 # --- State, initially zero. A bare name is an int64, ("name", float) a float64 --------------------
 PORT_STATE = ("turn",)  # per output port: the class whose turn it is
-CLASS_STATE = ("deficit_bytes",)  # per class of a port: what it may still send
+CLASS_STATE = ("deficit_bytes",)  # per class of a port: bytes that it may still send
 # CLASSES = 2 requires two classes; without it, n_traffic_classes of [fabric] decides.
 
 MAX_CLASSES = 8

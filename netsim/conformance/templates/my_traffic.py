@@ -27,7 +27,7 @@ def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -
         raise InputError(
             f"{n} hosts cannot be paired", key="topology", hint="an even number of hosts"
         )
-    end_ps = context.end_ps or params["duration"]  # [measure] has an end of its own
+    end_ps = context.end_ps or params["duration"]  # [measure] sets the end
     packets = -(-size // context.payload_bytes)
     wire_bytes = size + packets * context.header_bytes
     expected = params["load"] * n * context.host_rate_bps * end_ps / (8e12 * wire_bytes)

@@ -8,7 +8,7 @@ from netsim.blocks import rto, rtt, selective
 from netsim.params import Param
 from netsim.transport import ACK, BLOCKED, armed, cancel_timer, finish, send, set_timer
 
-RTO_PS = 500 * rto.US  # or three round trips, the longer one
+RTO_PS = 500 * rto.US  # or three round trips, if longer
 
 # --- Parameters: [transport] in an experiment, --set transport.target_delay=2us ------------------
 # Units: time (handlers get picoseconds), bytes, rate (bit/s), count, fraction, ratio, bool, choice.

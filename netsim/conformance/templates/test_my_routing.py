@@ -20,7 +20,7 @@ def test_conformance() -> None:
 
 
 def test_flowlets_take_the_uplinks_in_turn() -> None:
-    """Of packets 333 ns apart, a gap of 300 ns spreads all, and one of 400 ns spreads none."""
+    """With packets 333 ns apart, a gap of 300 ns spreads all of them, and 400 ns spreads none."""
     for gap, per_uplink in (("300ns", [3, 3, 3, 3]), ("400ns", [0, 0, 0, 12])):
         testbed = RoutingTestbed.of(ROUTING, settings={"flowlet_gap": gap})
         run = testbed.run(FlowTable(0, 4, PACKETS * 4096), tree(leaves=2, per_leaf=4))

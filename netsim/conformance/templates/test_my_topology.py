@@ -42,7 +42,7 @@ def test_routes_are_all_shortest_paths() -> None:
 
 
 def test_latency_of_a_single_packet() -> None:
-    """Two links of hosts at 100 Gbps and two of the ring at 400, of 1 us each."""
+    """Two host links at 100 Gbps and two ring links at 400 Gbps, of 1 us each."""
     network = build(switches=4, hosts_per_switch=1)
     flows = FlowTable(src=[0], dst=[2], size_bytes=[4096])
     run = Testbed.of("datagram").run(flows, network)
