@@ -97,8 +97,14 @@ def test_flaps_delay_steps_on_three_tiers_more_often(tmp_path: Path) -> None:
 
 def test_one_switch_per_rail_is_as_fast_as_any_network(tmp_path: Path) -> None:
     table = quick("scale_out_cost", tmp_path)
-    rows = table.select("topology", "oversubscription", "traffic", "forecast_ps").iter_rows()
-    steps = {(network, ratio, job): step for network, ratio, job, step in rows}
+    networks = ["topology", "oversubscription", "traffic"]
+    rows = table.select(*networks, "forecast_ps", "forecast_exposed_scale_out").rows()
+    steps = {tuple(network): step for *network, step, _ in rows}
+    exposed = {tuple(network): share for *network, _, share in rows}
+    for job, least, most in (("dense", 0.03, 0.055), ("MoE", 0.2, 0.28)):
+        for network in ("rail-only", None, job), ("rails", None, job), ("fat tree", 1, job):
+            assert least < exposed[network] < most
+    assert exposed["fat tree", 4, "MoE"] > 0.36
     for job, tree in (("dense", 1.02), ("MoE", 1.5)):
         shortest = min(step for (_, _, kind), step in steps.items() if kind == job)
         assert steps["rail-only", None, job] < 1.01 * shortest
