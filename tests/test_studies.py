@@ -189,12 +189,10 @@ def test_without_pfc_or_trimming_buffers_are_never_large_enough(tmp_path: Path) 
     table = quick("buffers", tmp_path)
     rows = table.select("transport", "fabric", "traffic", pl.col("fct_max_ps") / 1e6).iter_rows()
     times = {(transport, fabric, traffic): us for transport, fabric, traffic, us in rows}
-    sizes = ("4 BDP", "1 BDP", "0.5 BDP", "0.25 BDP")
-    for traffic, optimum in (("P2P", 85.4), ("incast", 319.0), ("all-to-all", 86.0)):
-        for discipline in ("PFC", "own"):
-            for size in sizes:
+    for size in ("4 BDP", "0.25 BDP"):
+        for traffic, optimum in (("P2P", 85.4), ("incast", 319.0), ("all-to-all", 86.0)):
+            for discipline in ("PFC", "own"):
                 assert times["ndp", f"{discipline}, {size}", traffic] < 1.06 * optimum
-    for size in sizes:
         assert times["roce", f"PFC, {size}", "incast"] < 1.1 * 319
         for transport in ("roce", "ndp"):
             assert times[transport, f"drop, {size}", "incast"] > 20 * 319  # timeouts
