@@ -18,8 +18,8 @@ If packets may take different paths, the last and shorter packet can overtake, a
 network need not carry all of them. The time then includes queueing only at the first and last link:
 no work-conserving order of arrival is faster.
 
-Circuits count as if they were always up. A flow with several port pairs has its packets dealt to
-them optimally (`_striped`).
+Circuits count as if they were always up, and links as without faults. A flow with several port
+pairs has its packets dealt to them optimally (`_striped`).
 
 The length of dependency chains of a workload's tasks and flows assumes each flow alone
 (`longest_chain_ps`): a lower bound, except for what closed forms omit.

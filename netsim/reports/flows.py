@@ -39,7 +39,7 @@ FLOWS = TableSpec.of(
     fct_ps?           ps       flow completion time: from the start until the receiver has every
         byte; null if unfinished
     acked_ps?         ps       from the start until every byte is acknowledged; null if unfinished
-    ideal_ps          ps       completion time of the flow alone in the network
+    ideal_ps          ps       completion time of the flow alone in the network, without faults
     slowdown          1        fct_ps / ideal_ps; null if unfinished
     packets           packets  data packets of the flow
     packets_sent      packets  data packets sent, including retransmissions
