@@ -2,9 +2,9 @@
 `python docs/gallery.py [--in FOLDER] [NAME...]`.
 
 All of them by default. A picture is followed by its commands, which run in FOLDER, by default a
-temporary one; results that are already there are not simulated again. The last line that the
-commands print is the path of the picture, or of an HTML page that Chromium shows
-(`apt-get install chromium`); `netsim reproduce` prints it among others.
+temporary one; results already there are not simulated again. The last line that the commands print
+is the path of the picture, or of an HTML page that Chromium shows (`apt-get install chromium`);
+`netsim reproduce` prints it among others.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def make(picture: Path, commands: list[list[str]], folder: Path) -> None:
 
 
 def screenshot(page: Path) -> Path:
-    """Return a picture of the top of a page, beside it. Raises CalledProcessError."""
+    """Save a picture of a page's top next to it; return its path. Raises CalledProcessError."""
     picture = page.with_suffix(".png")
     flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     flags += ["--window-size=1200,900", "--virtual-time-budget=2000", f"--screenshot={picture}"]

@@ -43,7 +43,7 @@ def runs(program: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
 
 
 def main() -> None:
-    """Draw times above memory, a column for each program of htsim."""
+    """Draw times above memory, with one column per htsim program."""
     figure, panels = style.new_figure(columns=len(PROGRAMS), rows=len(ROWS))
     for column, (program, title) in enumerate(PROGRAMS.items()):
         measured: dict[str, dict[int, list[dict[str, Any]]]] = {name: {} for name in CURVES}

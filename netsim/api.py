@@ -151,10 +151,10 @@ class Results(Sequence[Result | FailedPoint]):
         request: int | str | None = None,
         trust: bool = False,
     ) -> Explanation:
-        """Explain a time of a point as `netsim why` does: what it waited for, where, and whose
-        traffic that was. At most one of `flow` (a number, "p99" or "slowest"), `step` and `request`
-        (a number, "ttft" or "tbt") is given. The run is simulated again; its own plugins run only
-        with `trust`.
+        """Explain where time went in a point, as `netsim why` does: the waits, their places, and
+        the traffic that caused them. At most one of `flow` (a number, "p99" or "slowest"), `step`
+        and `request` (a number, "ttft" or "tbt") is given. The run is simulated again; its own
+        plugins run only with `trust`.
 
         Raises InputError if there is nothing to explain.
         """
@@ -225,9 +225,9 @@ def run(
         threads: number of threads of each point (default: the cores, divided by `jobs`); does not
             change the result.
         jobs: number of points at a time, each in a separate process (default: one, in this process;
-        None: as cores, memory and points suggest); does not change the results. force: rerun points
-        that are done. checkpoint_s: seconds between checkpoints (default: none); requires `out`. An
-        interrupted
+            None: chosen from cores, memory and points); does not change the results.
+        force: rerun points that are done.
+        checkpoint_s: seconds between checkpoints (default: none); requires `out`. An interrupted
             run resumes from them when it is called again.
         progress: whether to show progress (default: in notebooks and on a terminal).
 
@@ -247,7 +247,7 @@ def run(
 
 @contextmanager
 def _arguments_named() -> Iterator[None]:
-    """Name arguments of Python, kind="saturation", where messages name options of commands."""
+    """Replace command options in messages by Python arguments, such as kind="saturation"."""
 
     def in_python(text: str | None) -> str | None:
         found = OPTION.sub(lambda of: f'{of[1]}="{of[2]}"' if of[2] else of[1], text or "")
@@ -306,7 +306,7 @@ LOADS = tuple(0.05 + 0.95 * k / 7 for k in range(8))  # loads of the first round
 def steps(
     experiment: Described, *, overrides: Sequence[str] = (), threads: int | None = None
 ) -> Stepping:
-    """Begin an experiment of one point, which then goes on step by step::
+    """Begin a one-point experiment, which then runs step by step::
 
         run = netsim.steps("incast", overrides=["transport=ndp", "traffic.fan_in=4"])
         (port,) = run.links("leaf0 -> h0")
@@ -314,8 +314,8 @@ def steps(
             print(run.now_ps, run.counters().queue_bytes[2 * port : 2 * port + 2])
         run.finish().summary["simulated_ps"]
 
-    `run.set` changes parameters of the transport, or its state of flows. Raises the
-    same InputErrors as `check`, and one if there are several points.
+    `run.set` changes transport parameters, or the transport's state of flows. Raises the same
+    InputErrors as `check`, and one if there are several points.
     """
     from netsim.running.point import stepping
 
@@ -346,7 +346,7 @@ def saturate(
         found.table                     # below, above, saturation, bound of each routing
         found.plot()
 
-    Other arguments and errors are those of `run`. Points that are done in `out` are kept.
+    Other arguments and errors are as for `run`. Points already done in `out` are kept.
     """
     import polars as pl
 

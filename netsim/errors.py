@@ -127,7 +127,7 @@ def raise_all(errors: Sequence[InputError]) -> None:
 
 @contextmanager
 def errors_at(*, file: object = None, key: str | None = None) -> Iterator[None]:
-    """Let errors of the block name this file (a name or a path) and key unless they name others."""
+    """Add this file (a name or a path) and key to errors of the block that lack them."""
     try:
         yield
     except InputError as error:
@@ -136,7 +136,7 @@ def errors_at(*, file: object = None, key: str | None = None) -> Iterator[None]:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the hint for an unknown name: the likeliest one, or a list of all. Dotted names are
-    keys of tables; the last part of one may be meant."""
+    keys of tables; the word may be such a last part."""
     names = list(known)
     if found := _likeliest(word.lower(), names):
         return f'did you mean "{found}"?'
@@ -146,7 +146,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def _likeliest(word: str, names: Iterable[str]) -> str:
-    """Return the name that a word is nearly, begins, or is a part of; "" if there is none."""
+    """Return the name that a word resembles, begins, or is a part of; "" if there is none."""
     known = {part.lower(): name for name in names for part in (name.rpartition(".")[2], name)}
     starts = [part for part in known if len(word) > 2 and part.startswith(word)]
     inside = [part for part in known if len(word) > 3 and word in part]
@@ -169,7 +169,7 @@ _printers: list[Callable[[str], None]] = [_print_warning]
 
 
 def redirect_warnings(warn: Callable[[str], None]) -> None:
-    """Let `warn` get the warnings of this process instead of standard error."""
+    """Send the warnings of this process to `warn` instead of standard error."""
     _printers[:] = [warn]
 
 

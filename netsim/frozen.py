@@ -16,9 +16,9 @@ def frozen(cls: Class, /) -> Class: ...
 def frozen(*, eq: bool = True, kw_only: bool = False) -> Callable[[Class], Class]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: Any = None, /, *, eq: bool = True, kw_only: bool = False) -> Any:
-    """Make a class what `dataclass(frozen=True)` makes it, in a quarter of the time: 130 classes
-    are created before a run begins. A dataclass compiles a copy of each method; here all classes
-    share them, except `__init__`."""
+    """Do what `dataclass(frozen=True)` does, in a quarter of the time: 130 classes are created
+    before a run begins. A dataclass compiles a copy of each method; here all classes share them,
+    except `__init__`."""
     if cls is None:
         return partial(frozen, eq=eq, kw_only=kw_only)
     methods: dict[str, Any] = {"__setattr__": _set_once, "__delattr__": _keep, "__repr__": _text}

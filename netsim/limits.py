@@ -68,8 +68,8 @@ def slowest_rate_bps(largest_bytes: int) -> int:
 def fastest_rate_bps(smallest_bytes: int) -> int:
     """Return the highest rate at which packets of ``smallest_bytes`` take at least 1 ps.
 
-    With no time, a transmission would end at the instant at which it starts, although ends come
-    first in the order of events.
+    A transmission of 0 ps would end when it starts, but at any instant the event order puts ends
+    before starts.
     """
     quotient = -(-(1 << RATE_SHIFT) // smallest_bytes)
     return (PS_BITS << RATE_SHIFT) // quotient

@@ -82,13 +82,13 @@ class Unit:
 
 @frozen
 class Param:
-    """One key. `default`, `minimum`, `maximum` and `above`, a bound that is itself too small, are
-    as a user writes them.
+    """One key. `default`, `minimum`, `maximum` and `above` (an exclusive minimum) are as a user
+    writes them.
 
     A default of None makes it optional: its value may be None, written as the word `none`. `each`
     names the parts that may have different values. A transport's time that is `above_round_trip`
-    must not be below any flow's round trip. `products` is the meaning of a window's default, such
-    as "1.5bdp": values far from it are reported. A wrong declaration raises `InputError`.
+    must not be below any flow's round trip. `products` is a window's default in BDPs, such as
+    "1.5bdp"; values far from it are reported. A wrong declaration raises `InputError`.
     """
 
     name: str
@@ -234,7 +234,7 @@ class Param:
 
 def key(unit: str | Unit, default: Any, doc: str, *, name: str = "", **rules: Any) -> Any:
     """Return a dataclass field that is a key of a file: a `Param` of the field's name, or `name`.
-    The field's default is the converted one."""
+    The field's default is the converted default."""
     metadata = declared(unit, default, doc, name=name, **rules)
     param = metadata["key"]
     if param.required:
@@ -313,7 +313,7 @@ def _value_of(param: Param, given: Mapping[str, Any], packet_bytes: int) -> Any:
 def read_each(
     reads: Mapping[str, Callable[[], Any]], errors: Sequence[InputError] = ()
 ) -> dict[str, Any]:
-    """Return each function's result, by key. Raises InputError with all errors, also given."""
+    """Return each function's result, by key. Raises InputError with these and all `errors`."""
     values, errors = {}, list(errors)
     for name, read in reads.items():
         try:
@@ -327,8 +327,8 @@ def read_each(
 def read_table(table: type[T], given: Any, packet_bytes: int = 1, *, key: str = "") -> T:
     """Return a table from its keys in a file; `key` is the table's own key.
 
-    Where keys that are right by themselves conflict, the table's function `conflicts(given)` yields
-    the errors. Raises InputError, without a file, with all errors.
+    The table's function `conflicts(given)` yields errors for valid keys that conflict. Raises
+    InputError, without a file, with all errors.
     """
     require_table(given, key)
     fields = keys_by_field(table)
@@ -536,7 +536,7 @@ def _written_sizes(value: Sizes) -> Any:
 
 
 def is_pair(item: object) -> bool:
-    """Return whether it is a list of two, the second a number."""
+    """Return whether a value is a list of two items, the second a number."""
     return (
         isinstance(item, list | tuple)
         and len(item) == 2
@@ -592,7 +592,7 @@ def _nonblank(value: object) -> str:
     return value.strip()
 
 
-NONBLANK = Unit("text", _nonblank)  # text that says something
+NONBLANK = Unit("text", _nonblank)  # text that is not blank
 
 UNITS_OF_ONE = ("queue", "buffer", "file", "sizes", "topology", "job", "jobs")
 """Units of parameters that cannot have a value per part."""

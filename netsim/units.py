@@ -7,8 +7,8 @@
 | rate | "800Gbps" | int bits per second |
 | queue size | a size, "35pkt", "0.2bdp" or "1bdp+8pkt" | int bytes, or a `Bdp` |
 
-Parsing is exact: a value that is not a whole number of the base unit is an error. So is a number
-without a unit, and one beyond `netsim.limits`. `format_*` writes a value that parses to the same
+Parsing is exact: a value that is not a whole number of the base unit is an error. So are a number
+without a unit and a value beyond `netsim.limits`. `format_*` writes text that parses to the same
 value.
 """
 
@@ -34,9 +34,9 @@ class _Quantity:
     noun: str  # "a time"
     base: str  # "picoseconds"
     example: str
-    units: Mapping[str, int]  # one name per size; only powers of ten are written, all are read
+    units: Mapping[str, int]  # one name per size; only powers of ten are written, but all are read
     aliases: Mapping[str, str]
-    limit: int  # every value is smaller
+    limit: int  # values must be smaller
     about: str  # the limit, in words
 
     @property

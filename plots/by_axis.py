@@ -45,7 +45,7 @@ DOTS_WIDTH, DOT_GAP, HALF = 0.7, 0.18, 0.42
 """Width of all dots at a place, largest distance between them, and half of a line there."""
 
 MAX_WRITTEN = 12  # maximum number of dots with their values
-NEAR_X, NEAR_Y = 0.085, 0.06  # shares of the axes below which written values overlap
+NEAR_X, NEAR_Y = 0.085, 0.06  # fractions of the axes; values closer than this overlap
 
 Lines = dict[str, dict[Any, sweeps.Spread]]
 """Curve -> value on x, as in the experiment -> statistics over the seeds."""
@@ -53,7 +53,7 @@ Lines = dict[str, dict[Any, sweeps.Spread]]
 
 @frozen
 class Transports:
-    """Completion times: `ours` in ps by statistic and transport, `ideal_ps`, and `fair_ps` (of
+    """Completion times: `ours` in ps by statistic and transport, `ideal_ps`, and `fair_ps` (for
     max-min fair shares on hashed paths) by statistic, if known; `curves` by transport."""
 
     curves: dict[str, sweeps.Curve]
@@ -133,7 +133,7 @@ def draw_transports(
 ) -> Figure:
     """Draw a bar for each transport, the dots of its seeds, and lines of ideal and fair shares.
 
-    `stated` are last completion times in ps by transport to be marked beside ours, with "" or a
+    `stated` are last completion times in ps by transport to be marked next to ours, with "" or a
     bound such as "at most"; `by` is their source.
     """
     figure, panels = style.new_figure(columns=2)
@@ -204,7 +204,7 @@ def loads(results: Sequence[Result]) -> Loads:
 
 
 def fct_vs_load(results: Sequence[Result]) -> sweeps.Picture:
-    """Draw last flow (left) and mean (right) over flows alone, against load; see `loads`."""
+    """Draw the last (left) and mean (right) FCT over the ideal, against load; see `loads`."""
     found = loads(results)
     figure, panels = style.new_figure(columns=2)
     for axes, (key, label) in zip(panels, STATISTICS.items(), strict=True):
@@ -237,7 +237,7 @@ def _ideal_ps(result: Result, statistic: str) -> float:
 
 
 def _fair_by_load(results: Sequence[Result]) -> tuple[dict[str, dict[float, float]], str]:
-    """Return fair times over ideal by statistic and load, and a note on them, or why not."""
+    """Return fair times over ideal by statistic and load, and a note on them or their absence."""
     fair: dict[str, dict[float, float]] = {key: {} for key in STATISTICS}
     known, note = sweeps.fair_shares(results, [LOAD])
     by_load: dict[float, list[Result]] = {}

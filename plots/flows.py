@@ -37,7 +37,7 @@ BINS, FEW = 24, 5  # bins of flow sizes, and the flows that a bin needs
 SHARES = 500  # points on the edges of a band
 
 NORMAL_95 = 1.96
-MAX_COMPARED = 8  # most points whose times are compared each; more are pooled
+MAX_COMPARED = 8  # most points compared individually; more are pooled
 
 
 def pooled(results: Sequence[Result], column: str) -> Floats:
@@ -84,7 +84,7 @@ def _ranks(n: int) -> Ints:
 
 
 def tail(x: Floats, shares: Floats) -> tuple[Floats, Floats]:
-    """Return a distribution as the share above each value, as far as it is not 0."""
+    """Return a distribution as the share above each value, where it is not 0."""
     return x[shares < 1], 1 - shares[shares < 1]
 
 
@@ -196,7 +196,7 @@ def _rates_gbps(results: Sequence[Result], column: str) -> Floats:
 
 
 def slowdown(results: Sequence[Result]) -> Picture:
-    """Draw the completion time of flows over their time alone in the network.
+    """Draw completion times of flows relative to their times alone in the network.
 
     For flows of different sizes, a point per flow, with lines for the median and (thin) the 99th
     percentile by size. For flows of one size, the share of slower flows on a logarithmic axis. The

@@ -55,8 +55,8 @@ def links(results: Sequence[Result]) -> Picture:
 
     The links of a stage are sorted, busiest first: a flat curve is a balanced load, a steep one a
     few hot links. Line styles distinguish points, colors stages; links of all seeds are pooled. The
-    first stages have the widest lines, so that equal ones are seen. Raises InputError for results
-    without links, or too many.
+    first stages have the widest lines, so that equal curves stay visible. Raises InputError for
+    results without links, or too many.
     """
     shown = with_links(results)
     curves = sweeps.curves(shown)

@@ -1,8 +1,8 @@
 """Drawings of networks, and of the matchings of circuits below.
 
-Plots and the report place nodes alike, from the links alone: hosts are below, switches above them
-by their distance from hosts, and switches of networks inside racks below the hosts. Hosts of the
-same switches are drawn as one, as are neighbors in a row of many, so planes and rails are side by
+Plots and the report place nodes the same way, from the links alone: hosts are below, switches above
+them by their distance from hosts, and switches of networks inside racks below the hosts. Hosts of
+the same switches are drawn as one, as are neighbors in long rows, so planes and rails are side by
 side. Switches of a mesh are on a circle, hosts around it. `links.py` draws results on these.
 """
 
@@ -48,9 +48,9 @@ class Links:
     # start, end: int64[links], nodes
     start: Ints
     end: Ints
-    # names of the ends of each link, if they say more than those of nodes
+    # names of the ends of each link, if they say more than node names
     texts: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
-    n_above: int = 0  # how many nodes, the last ones, are in a row above all others
+    n_above: int = 0  # number of nodes, at the end, in a row above all others
 
 
 @frozen
@@ -110,8 +110,8 @@ def links_of_table(links: pl.DataFrame) -> Links:
 
 
 def links_of(network: Network) -> Links:
-    """Return the links of a network. One over a circuit is two, to and from the circuit switch; its
-    number is the port's, plus the number of ports for the second."""
+    """Return the links of a network. A link over a circuit becomes two, to and from the circuit
+    switch; their numbers are the port's and the port's plus the number of ports."""
     n, ports = network.n_nodes, np.arange(network.n_ports)
     names = [network.node_name(node) for node in range(n)]
     start = network.port_node.astype(np.int64)

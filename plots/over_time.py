@@ -1,8 +1,8 @@
 """Pictures over time: sampled series of a run, and the packets of a flow.
 
-Of a run, queues with their maxima as a band, rates, and state of flows. Of a flow, its packets at
-their number (sent, received, dropped, marked), its state and round trips, the switch of the highest
-tier that each data packet crossed, and the bytes ahead of it at each hop.
+For a run: queues with their maxima as a band, rates, and flow state. For a flow: its packets by
+number (sent, received, dropped, marked), its state and round trips, the highest-tier switch that
+each data packet crossed, and the bytes ahead of the packet at each hop.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def _panels(
 
 
 def _curves(axes: Axes, rows: pl.DataFrame, name: str, band: str, scale: float) -> None:
-    """Draw some curves of a panel in the order of their numbers, a step per interval: those that
-    end last, or with the highest values."""
+    """Draw the curves of a panel that end last or have the highest values, in the order of their
+    numbers, with a step per interval."""
     ranked = rows.group_by("curve").agg(
         pl.col("end_ps" if "end_ps" in rows.columns else band or name).max().alias("most"),
         pl.col("entity_index").first(),

@@ -182,11 +182,11 @@ class CurveStyle(NamedTuple):
 
     @property
     def order(self) -> float:
-        """The zorder: broken lines are above solid ones, so all stay visible."""
+        """The zorder: dashed lines are above solid ones, so all stay visible."""
         return 2 + LINES.index(self.line) / 10
 
     def options(self, points: int = 0) -> dict[str, Any]:
-        """Return options for matplotlib; of `points` on a curve, about ten have a marker."""
+        """Return options for matplotlib; about ten of a curve's `points` have a marker."""
         chosen: dict[str, Any] = {"color": self.color, "linestyle": self.line}
         if self.marker:
             chosen |= {"marker": self.marker, "markersize": 4}
@@ -342,7 +342,7 @@ def unit_of_all(times_ps: Sequence[Any]) -> tuple[str, float]:
 def write_value(
     axes: Axes, place: tuple[float, float], value: float, offset_pt: tuple[float, float]
 ) -> None:
-    """Write a value above (or, if offset to the right, beside) its mark, over what crosses it."""
+    """Write a value above (or, if offset to the right, beside) its mark, on top of lines."""
     from matplotlib.patheffects import withStroke
 
     ha, va = ("left", "center") if offset_pt[0] else ("center", "bottom")
@@ -389,8 +389,8 @@ def finish(figure: Figure, axes: Axes, title: str, loc: str, caption: str = "") 
 def finish_panels(
     figure: Figure, panels: Sequence[Axes], title: str, loc: str, caption: str = ""
 ) -> Figure:
-    """Do as `finish` does for several panels: one legend if they have the same entries, else one
-    in each."""
+    """Do the same as `finish` for several panels: one legend if they have the same entries, else
+    one each."""
     texts = [axes.get_legend_handles_labels()[1] for axes in panels]
     if all(one == texts[0] for one in texts):
         return finish(figure, panels[0], title, loc if len(panels) == 1 else OUTSIDE, caption)
@@ -521,7 +521,7 @@ def fit_for_print(figure: Figure, width_in: float) -> None:
 
 
 def _put_above(figure: Figure, axes: Axes, beside: Legend, width_in: float) -> None:
-    """Move a legend at the right of a panel above it; the figure and its panels keep their room."""
+    """Move a legend from the right of a panel to above it; the figure grows to keep panel sizes."""
     texts = [text.get_text() for text in beside.get_texts()]
     column_in = LEGEND_LINE_IN + LEGEND_LETTER_IN * max(map(len, texts))
     columns = max(1, min(len(texts), int(width_in / column_in)))
@@ -543,8 +543,8 @@ def _parts(legend: Legend, drawn: Mapping[str, Any]) -> tuple[list[Any], list[st
 def save(figure: Figure, path: Path) -> Path:
     """Write `figure` to `path`, in the format of its suffix, and return the path.
 
-    Text in .pdf and .ps is of Type 42 fonts, which publishers ask for. Raises InputError if the
-    format is unknown or the file cannot be written.
+    Text in .pdf and .ps uses Type 42 fonts, as publishers require. Raises InputError if the format
+    is unknown or the file cannot be written.
     """
     from matplotlib import rc_context
 

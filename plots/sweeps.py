@@ -1,5 +1,5 @@
-"""Shared by pictures of sweeps: curves, which are results that differ only in the seed, with label
-and style; statistics over seeds, tables, places on x, fair shares."""
+"""Shared by pictures of sweeps: curves (results that differ only in the seed) with label and style;
+statistics over seeds, tables, places on x, fair shares."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TRANSPORT = "transport"  # the axis of transports
 
 NOT_SIMULATED = ("name", "description", "seed", "reference")
 
-MAX_TOGETHER = 8  # curves above which a plot is split into panels
+MAX_TOGETHER = 8  # number of curves above which a plot is split into panels
 
 
 @frozen
@@ -84,8 +84,8 @@ def axis_of(results: Sequence[Result], written: str, key: str) -> str:
 
 
 def only(results: Sequence[Result], conditions: Sequence[str]) -> list[Result]:
-    """Return the points that meet "AXIS=VALUE" for each axis that is named; of several values of an
-    axis, any counts. Raises InputError for an unknown axis or value."""
+    """Return the points that match "AXIS=VALUE" on each named axis; of several values of an axis,
+    any matches. Raises InputError for an unknown axis or value."""
     wanted: dict[str, set[str]] = {}
     for condition in conditions:
         axis, equals, value = condition.partition("=")
@@ -109,9 +109,9 @@ def panels(
 ) -> dict[str, list[Curve]]:
     """Return the curves of each panel by its title; up to MAX_TOGETHER share one without title.
 
-    More are split by transport, or else by the first axis (not in `apart`) in which they differ;
-    any number is split by the axis `by`, if that is given. Labels and styles are distinct within a
-    panel.
+    More curves are split by transport, or else by the first axis (not in `apart`) in which they
+    differ; if `by` is given, any number is split by that axis. Labels and styles are distinct
+    within a panel.
     """
     if by is not None:
         keys = [_axis_label(by, one.results[0].experiment["axes"].get(by)) for one in found]
@@ -343,7 +343,7 @@ def spread_of(values: Sequence[float | None]) -> Spread | None:
 
 
 def spread(results: Sequence[Result], quantity: str, statistic: str) -> Spread | None:
-    """Return the spread of a statistic ("max") of a quantity ("fct_ps"), None if none is done."""
+    """Return the spread of a statistic ("max") of a quantity ("fct_ps"), None if unknown."""
     return spread_of([result.summary[quantity].get(statistic) for result in results])
 
 
@@ -426,7 +426,7 @@ def names_below(axes: Axes, names: Sequence[str]) -> None:
 def caption(
     points: Sequence[Spread], means: str = "lines", ranges: str = "bands: their range"
 ) -> str:
-    """Return the meaning of lines and bands; that there is one seed, if so."""
+    """Return the meaning of lines and bands, or that there is only one seed."""
     seeds = sorted({len(point.values) for point in points})
     if seeds[-1] == 1:
         return ONE_SEED
@@ -477,8 +477,8 @@ def differing(results: Sequence[Result], apart: Sequence[str] = ()) -> list[str]
 def fair_shares(
     results: Sequence[Result], apart: Sequence[str] = ()
 ) -> tuple[dict[str, Spread], str]:
-    """Return the last ("max") and mean completion time in ps with max-min fair shares on the paths
-    that flows had by hash, over the seeds, and a note.
+    """Return the last ("max") and mean completion time in ps with max-min fair shares on the hashed
+    paths of flows, over the seeds, and a note.
 
     They come from the results' summaries; none, with a note that says why, if no result has them,
     or if results differ in network or traffic except for `apart`.
@@ -495,7 +495,7 @@ def fair_shares(
 
 
 DECADE = 10  # ratio of largest to smallest value from which the axis is logarithmic
-LINE = 3  # quantities that a line joins; fewer are side by side, as names are
+LINE = 3  # minimum quantities for a line; fewer are side by side, like names
 MAX_TICKS = 12  # maximum number of labels on x
 
 

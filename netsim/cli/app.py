@@ -68,11 +68,11 @@ def commands() -> dict[str, str]:
     return {name: target for entries in groups().values() for name, (target, _) in entries.items()}
 
 
-GIVEN = "netsim.given"  # where a context has the arguments of the command line
+GIVEN = "netsim.given"  # key of the command-line arguments in a context
 
 OBJECTS_PER_COLLECTION = 100_000
-"""New objects before garbage is collected. By default, collections are an eighth of a short run:
-they go through all that was imported."""
+"""New objects before garbage is collected. By default, collections take an eighth of a short run,
+since they scan all imported objects."""
 
 FAILED, WRONG, INTERRUPTED, ENDED = 1, 2, 130, 143
 """Exit statuses: the run failed, the input is wrong, Ctrl-C, SIGTERM."""
@@ -83,7 +83,7 @@ class FailedRun(click.ClickException):
 
     def __init__(self, message: str, status: int = FAILED) -> None:
         super().__init__(message)
-        vars(self)["exit_code"] = status  # a variable of the class to click
+        vars(self)["exit_code"] = status  # click declares it as a class variable
 
     def show(self, file: IO[Any] | None = None) -> None:
         for line in self.message.splitlines():
@@ -182,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app.main(args=arguments, prog_name="netsim")
     finally:
-        gc.freeze()  # Python ends with collections through all that is alive: 0.07 s
+        gc.freeze()  # at exit, Python would scan all live objects: 0.07 s
 
 
 NO_READER = (errno.EPIPE, errno.EBADF, errno.EIO)

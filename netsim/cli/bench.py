@@ -67,7 +67,7 @@ Selected = tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...], tuple[int, .
 """Transports, topologies, hosts, threads, size."""
 
 
-PEER_HOSTS, PEER_SIZE = (128,), "2MB"  # default with --against: others may need minutes for more
+PEER_HOSTS, PEER_SIZE = (128,), "2MB"  # default with --against; more may take htsim minutes
 
 COSTS: dict[str, tuple[str, Callable[[float], str]]] = {
     "simulated_s": ("simulated part", format_duration),
@@ -144,9 +144,9 @@ def command(
     --profile times each step of a run and each part of the time windows. It compiles the transport
     again on first use, since reading the clock needs separate code.
 
-    --against runs a program of htsim on the same input in turns with netsim, by default with 128
-    hosts that send 2 MB each, or on the experiment of --experiment. It prints the medians of
-    times, memory and completion times of both.
+    --against alternates netsim and a program of htsim on the same input: by default, 128 hosts that
+    send 2 MB each; with --experiment, that experiment. It prints the medians of times, memory and
+    completion times of both.
     """
     from netsim.common.memory import available_cores
     from netsim.common.terminal import Column, Wide, show
@@ -195,7 +195,7 @@ def command(
 
 
 def _stamp(machine: str) -> dict[str, Any]:
-    """Return when, where and with which versions something is measured."""
+    """Return the date, machine and versions of a measurement."""
     from netsim.validation.run import stamp
 
     return {**stamp(), "machine": machine, "numba": version("numba")}
@@ -517,7 +517,7 @@ def comparison_json(program: Path, found: Comparison) -> dict[str, Any]:
 
 
 def cost_table(program: Path, found: Comparison) -> Wide:
-    """Return the times and memory of both, and their ratios."""
+    """Return the times and memory of both simulators, and their ratios."""
     from netsim.common.terminal import rows_table
 
     rows = []
@@ -528,7 +528,7 @@ def cost_table(program: Path, found: Comparison) -> Wide:
 
 
 def completion_table(program: Path, found: Comparison) -> Wide:
-    """Return the completion times of both, and by how much netsim's differ."""
+    """Return the completion times of both simulators, and how much they differ."""
     from netsim.common.terminal import rows_table
     from netsim.validation.against import COMPLETION
 

@@ -77,11 +77,11 @@ def command(kind: str, name: str | None, **options: Any) -> None:
 
     An experiment is given by name or TOML file: print every value, and predict run time and memory.
     The keys of all points are checked. Networks and traffic are built, point by point, for 5 s of
-    processor time; points that are then left are named. Points that exceed the memory of this
-    machine are an error, unless --ranks is given.
+    processor time; the remaining points are listed. Points that exceed the memory of this machine
+    are an error, unless --ranks is given.
 
     A plugin is given by name or Python file: test it on small networks. KIND is needed only for a
-    name of two kinds. --set changes its parameters; of a queue discipline or routing algorithm, the
+    name of two kinds. --set changes its parameters; for a queue discipline or routing algorithm,
     keys of [fabric]. The exit status is 1 if a case fails.
 
     \b
@@ -351,7 +351,7 @@ Then change {plugin}; there is nothing to register. The test needs pytest (pip i
 The guide is {page}: {guide}
 """
 
-ABOVE_NETSIM = ("transport", "topology")  # kinds whose folder is beside netsim/ in the repository
+ABOVE_NETSIM = ("transport", "topology")  # kinds whose folder is next to netsim/ in the repository
 
 
 @click.command("new")

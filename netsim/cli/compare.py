@@ -62,8 +62,7 @@ def command(
     """Compare two results, or two sweeps point by point.
 
     Seeds are paired by point, and flows by number if the traffic is the same. The 95 % intervals of
-    changes are over seeds, or, for one seed, over its flows: what another seed would give is then
-    unknown.
+    changes are over seeds, or, for one seed, over its flows, which says nothing about other seeds.
     """
     from netsim.results import results_in
     from netsim.results.comparison import compare
@@ -127,8 +126,8 @@ def _print(found: Comparison, moved: pl.DataFrame) -> None:
 
 
 def _show_changes(title: str, table: pl.DataFrame) -> None:
-    """Print what differs; what only one side has, such as parameters of its transport, only by
-    number."""
+    """Print the differences; only count what one side lacks, such as parameters of the other's
+    transport."""
     rows = table.to_dicts()
     both = [row for row in rows if "-" not in (row["before"], row["after"])]
     if both:

@@ -27,13 +27,13 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 GRACE_S = 1.5  # seconds that the main thread has to exit before the process is ended
 MAX_CHUNK_S = 1.2  # seconds that the last chunk of windows may take in plain Python
-RETRY_S = 0.05  # seconds after which a signal is sent again that cannot be handled now
+RETRY_S = 0.05  # seconds until a signal that cannot be handled now is sent again
 
 ANSWER = "interrupted: writing finished work after the current step (Ctrl-C again: exit now)"
 
 
 def _is_called_by_llvm(frame: FrameType | None) -> bool:
-    """Return whether LLVM has called the code of a frame, to hand over compiled code."""
+    """Return whether LLVM called a frame's code, to hand over compiled code."""
     while frame is not None:
         if frame.f_code.co_name.startswith("_raw_object_cache"):
             return True
@@ -104,11 +104,11 @@ class Interruption:
             signal.set_wakeup_fd(self._former_fd)
             for number, handler in self._former.items():
                 signal.signal(number, handler)
-            self._sockets[1].close()  # ends the thread
+            self._sockets[1].close()  # the thread then ends
             self._sockets = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if _is_called_by_llvm(frame):  # which would ignore an exception
+        if _is_called_by_llvm(frame):  # LLVM would ignore an exception
             again = (threading.main_thread().ident or 0, number)
             threading.Timer(RETRY_S, signal.pthread_kill, again).start()
             return

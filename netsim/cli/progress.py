@@ -72,13 +72,13 @@ def simulate_points(
 
 
 def _end_hung_run(message: str) -> NoReturn:
-    """End the process, as its compiled code hangs."""
+    """End the process, whose compiled code hangs."""
     click.echo(f"error: {message}", err=True)
     end_now(FAILED)
 
 
 class _Display:
-    """Shows the point that runs, or all if several run at a time."""
+    """Shows the running point, or all if several run at a time."""
 
     def __init__(
         self, points: Sequence[Point], interruption: Interruption, reporter: Reporter | None
@@ -88,8 +88,8 @@ class _Display:
         self.overview = Overview({})
 
     def predicted(self, estimates: Mapping[str, Estimate]) -> None:
-        """Expect these times of the points to simulate, and divide the time for code evenly:
-        which points share it is not known."""
+        """Set the predicted times of the points to simulate. Divide compile time evenly, since it
+        is unknown which points share code."""
         seconds = {name: one.seconds + one.setup_seconds for name, one in estimates.items()}
         if len(seconds) > 1 and self._reporter is not None:
             from netsim.running.estimate import code_needed
@@ -100,7 +100,7 @@ class _Display:
         self.overview = Overview(seconds, len(self._points) - len(seconds))
 
     def parallel(self, slots: int) -> None:
-        """Show all points from now on; a signal is heard at any time."""
+        """Show all points from now on, and accept signals at any time."""
         self._interruption.at_once = False
         self._several, self.overview.slots = True, slots
 
@@ -232,7 +232,7 @@ class Overview:
 
     @property
     def rest_s(self) -> float:
-        """Seconds that the points take that have not begun."""
+        """Predicted seconds of the points that have not begun."""
         left_s = sum(s for name, s in self._seconds.items() if name not in self._done)
         return self._ratio * left_s / self.slots
 
@@ -284,7 +284,7 @@ class Reporter:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Show nothing more."""
+        """Stop showing progress."""
         raise NotImplementedError
 
     def watch(

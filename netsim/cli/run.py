@@ -67,17 +67,17 @@ def command(experiment: str, overrides: tuple[str, ...], seed: str | None, **opt
     """Run EXPERIMENT: a TOML file, the name of a shipped experiment, or a result directory.
 
     Each point is written to its own directory when it is done. Ctrl-C stops the run, writes the
-    unfinished point as partial, and exits with 130; a second Ctrl-C exits immediately, as the first
-    one does before simulation begins.
+    unfinished point as partial, and exits with 130; a second Ctrl-C exits immediately, as does the
+    first one before simulation begins.
 
     Repeat the command, or give the result directory, to continue: complete points (of the same
-    experiment, code and seed) are kept, and a point with a checkpoint resumes from it, with the
-    same result as an uninterrupted run and any number of threads.
+    experiment, code and seed) are kept, and a point with a checkpoint resumes from it, with any
+    number of threads and the same result as an uninterrupted run.
 
-    A result directory continues with the experiment, options --set, --seed and --shard of its last
-    run. There, a checkpoint that is damaged, or of another experiment or other code, is an error;
-    plugins outside netsim need --trust. A checkpoint is code: resume only checkpoints from people
-    whose code you would run.
+    A result directory continues with the experiment and the options --set, --seed and --shard of
+    its last run. In it, a checkpoint that is damaged, or from another experiment or other code, is
+    an error; plugins outside netsim need --trust. A checkpoint is code: resume only checkpoints
+    from people whose code you would run.
     """
     scheduler, mpi = options["scheduler"], options["mpi"]
     every_s = option_seconds(options["checkpoint"], "--checkpoint")
@@ -282,9 +282,9 @@ MAX_NAMED = 5  # most points to name
 def merge_command(shards: tuple[Path, ...], out: Path | None) -> None:
     """Merge SHARDS, the result directories of netsim run --shard, into one sweep.
 
-    All shards of the sweep are needed, from the same experiment and the same netsim. The sweep
-    equals the sweep of a run without shards. The shards stay as they are. The exit status is 1 if
-    points without a result are left; netsim run with the same --out simulates them.
+    All shards of the sweep are needed, from the same experiment and the same netsim. The result is
+    the same as without shards. The shards are not changed. The exit status is 1 if points without a
+    result are left; netsim run with the same --out simulates them.
     """
     from netsim.results.shard import merge, merge_directory
 

@@ -60,10 +60,10 @@ def command(
 ) -> None:
     """Find the offered load at which EXPERIMENT saturates.
 
-    The experiment has [measure] and traffic with a key load. It runs at evenly spaced loads, then
+    The experiment needs [measure] and traffic with a key load. It runs at evenly spaced loads, then
     between the highest load below saturation and the lowest one above it, until these are close
-    enough. It is saturated if less is accepted than offered, by more than 1 % and by more than the
-    95 % interval. Several routings, networks or transports are compared:
+    enough. It is saturated if it accepts less than the offered load, by more than 1 % and by more
+    than the 95 % interval. To compare routings, networks or transports:
 
     \b
     netsim saturate mine.toml --routing ecmp,spray_random

@@ -40,7 +40,7 @@ TIMES = (
 )  # fmt: skip
 """Two lines of a title, name and rank: columns of the highest rank are left out first."""
 
-OF_WORK = 20  # added to ranks of flows' columns where those of a job or of requests come first
+OF_WORK = 20  # added to ranks of flow columns if job or request columns come first
 
 SLOWDOWNS = ("slowdown_p50", "slowdown_p99", "slowdown_max")
 COUNTS = ("drops", "lost", "unroutable", "trims", "ecn_marks", "retransmits", "pfc_pauses")
@@ -65,7 +65,7 @@ def sweep_table(rows: Sequence[Row], axes: Sequence[str]) -> Wide:
         columns.append(Column(f"slowdown\n{title}", cells, rank))
     for name in COUNTS:
         if name in ("drops", "trims") or any_of(rows, name):
-            # Nonzero columns stay longer.
+            # Nonzero columns are dropped later.
             rank = 4 if any_of(rows, name) else 11
             columns.append(Column(name, [count(row.get(name)) for row in rows], rank))
     for more in each("sweep_columns"):

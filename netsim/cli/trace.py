@@ -106,7 +106,7 @@ def command(
     at the 99th percentile of completion times, "slowest" the one with the largest slowdown. Times
     count from the start of the run. Ctrl-C stops and prints the trace up to then.
 
-    --critical-path and --request simulate nothing and read the result.
+    --critical-path and --request only read the result and simulate nothing.
     """
     from netsim.results import load_result
     from netsim.units import parse_time_ps

@@ -1,4 +1,4 @@
-"""`netsim validate`: hold netsim against laws, measurements and other simulators."""
+"""`netsim validate`: validate netsim against laws, measurements and other simulators."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def command(
     page: Path | None,
     jobs: int | None,
 ) -> None:
-    """Hold netsim against laws, measurements and other simulators.
+    """Validate netsim against laws, measurements and other simulators.
 
     A GROUP is closed_forms, reference, theory, routing, simulators, uec_outcomes, predictions or
     hardware; GROUP/CASE is one of its cases. Each row has our value, theirs, the difference, a

@@ -31,7 +31,7 @@ SUBJECTS = [import_module(name) for package in applications("cli") for name in p
 applies(result), whether it is the default for a result, and explain(result, value, where)."""
 
 FLOW = "p99"  # default of --flow
-ROWS = 15  # rows of the table; the rest is one more
+ROWS = 15  # rows of the table; one more sums up the rest
 NAMED = 2  # flows named in a row of the table
 
 

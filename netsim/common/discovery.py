@@ -35,7 +35,7 @@ FIRST = "p2p_512"  # experiment to start with
 
 
 def modules(folder: str) -> dict[str, str]:
-    """The files in each package called `folder`: stem -> module, which is not imported. The
+    """The files in each package called `folder`: stem -> module name, without importing it. The
     simulator's own come first. A leading underscore hides a file."""
     found: dict[str, str] = {}
     for base in ("netsim", *APPLICATIONS):

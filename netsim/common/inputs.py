@@ -24,7 +24,7 @@ NAME_BYTES = 255  # longest file or directory name on common file systems
 
 _WHOLE = re.compile(r"\s*(-?)0*([0-9]{1,18})\s*", re.ASCII)
 
-ROOM_IN_NAME = 30  # bytes reserved in the name of a result directory, for that of its replacement
+ROOM_IN_NAME = 30  # bytes of a result directory's name reserved to name its replacement
 IN_MEMORY = 10  # bytes of memory per byte of a file once it is split
 _PART = 1 << 24  # bytes to decompress at a time
 

@@ -10,28 +10,28 @@ import time
 from collections.abc import Callable
 from typing import Protocol, Self, TextIO
 
-QUIET_S = 3.0  # seconds of a command without a word
+QUIET_S = 3.0  # seconds that a command may run silently
 MOVE_EVERY_S, LINE_EVERY_S = 0.5, 30.0  # seconds between updates on a terminal, and elsewhere
 
 
 class Sink(Protocol):
-    """What shows steps."""
+    """An output that shows steps."""
 
     def tell(self, text: str, done: int, total: int) -> None:
         """Show a step from now on."""
 
 
-shown: list[Sink] = []  # what shows steps now: the last one
+shown: list[Sink] = []  # the last one shows steps
 
 
 def step(text: str, done: int = 0, total: int = 0) -> None:
-    """Tell what begins, after `done` of `total` equal parts; "" if something else is shown."""
+    """Report a step that begins, after `done` of `total` equal parts; "" if others are shown."""
     if shown:
         shown[-1].tell(text, done, total)
 
 
 class Steps:
-    """A context that shows steps: on a terminal as a line that moves, else as lines, from the first
+    """A context that shows steps: on a terminal as one changing line, else as lines, from the first
     step longer than QUIET_S on."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Steps:
             self._quiet_until = now + QUIET_S if not text else self._quiet_until
 
     def line(self, now: float) -> str:
-        """Return the step with its time, and the time that is left."""
+        """Return the step with its elapsed and remaining time."""
         parts = [self._text]
         if self._total > 1:
             parts[0] += f", {self._done + 1} of {self._total}"
@@ -85,7 +85,7 @@ class Steps:
                 self.show()
 
     def show(self) -> None:
-        """Write the line if it is time."""
+        """Write the line if it is due."""
         now = self._clock()
         if not self._text or now < self._due or self._ended.is_set():
             return

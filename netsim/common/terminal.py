@@ -1,4 +1,4 @@
-"""Tables that fit into the terminal: columns are left out or continue below where it is narrow."""
+"""Tables that fit the terminal: if it is narrow, columns are left out or continue below."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Column:
 
 @dataclass
 class Wide:
-    """A table that leaves columns out, or continues below itself, where it is too wide."""
+    """A table that leaves columns out, or continues below itself, if it is too wide."""
 
     columns: list[Column]
     title: str = ""
@@ -66,7 +66,7 @@ class Wide:
                 break
             kept.remove(last)
             gone.append(last)
-        for one in sorted(gone, key=lambda column: column.rank):  # narrow ones may fit again
+        for one in sorted(gone, key=lambda column: column.rank):  # narrow ones may still fit
             more = [column for column in self.columns if column is one or column in kept]
             if Wide(more, self.title).fits(width):
                 kept = more
@@ -75,7 +75,7 @@ class Wide:
 
     def split(self, width: int) -> Iterator[Wide]:
         """Tables that fit, one below the other, each with the columns that name the rows. Those are
-        the text columns on the left; they wrap if there is no room beside them."""
+        the text columns on the left, which wrap if they leave no room for others."""
         names = self.columns[:1]
         for column in self.columns[1:]:
             if not column.left:
@@ -115,7 +115,7 @@ def needed_width(table: Table) -> int:
 
 
 def show(table: Table | Wide) -> None:
-    """Print a table as wide as the terminal, or as COLUMNS says; all of it if neither is there.
+    """Print a table as wide as the terminal or COLUMNS, or in full width if neither is known.
 
     No number is ever cut off or wrapped: on a narrow terminal a wide table has fewer columns, and
     required columns continue below.
@@ -136,7 +136,7 @@ def show(table: Table | Wide) -> None:
 
 
 def wide_lines(table: Wide, width: int | None) -> Iterator[Table | str]:
-    """The printed part of a table at a width; None: without bounds."""
+    """The printed lines of a table at a width; None means unlimited."""
     if width is None or needed_width(table.table()) <= width:
         yield table.table()
         return
@@ -185,8 +185,8 @@ def common_unit(times_ps: Sequence[float | None]) -> tuple[str, int]:
 
 
 def time_columns(columns: Iterable[tuple[str, Sequence[float | None], int]]) -> list[Column]:
-    """Return columns (header, times in ps, rank) in one unit, or each time in its own unit where
-    one unit would make some of them smaller than a hundredth."""
+    """Return columns (header, times in ps, rank) in one unit, or each time in its own unit if some
+    would be below 0.01 in a common one."""
     found = list(columns)
     known = [time for _, times, _ in found for time in times if time]
     unit, scale = common_unit(known)
@@ -234,7 +234,7 @@ def number(value: float | None, scale: float = 1) -> str:
 
 
 def count(value: int | None) -> str:
-    """A counter with its thousands set apart."""
+    """A counter with thousands separators."""
     return "-" if value is None else f"{value:,}"
 
 
@@ -244,7 +244,7 @@ def time_text(value: float | None, digits: int = 5) -> str:
 
 
 def done_of(done: int | None, total: int | None) -> str:
-    """A number of things, or "done/all" where some are not done."""
+    """A number of things, or "done/all" if some are not done."""
     if done is None or total is None:
         return "-"
     return f"{total:,}" if done == total else f"{done:,}/{total:,}"

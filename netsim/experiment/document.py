@@ -20,10 +20,10 @@ FABRIC_PLUGINS = {"queue_discipline": "queue", "routing": "routing"}
 """Keys of [fabric] that name a plugin, and its kind."""
 FAULTS = "faults"
 LABELED_SECTIONS = ("fabric", FAULTS)  # may be lists of tables, each with a label
-NO_FAULTS = "none"  # `faults = "none"`, as by --set: without [faults] and [routing]
+NO_FAULTS = "none"  # `faults = "none"`, as from --set: drop [faults] and [routing]
 
 WITH_PRESETS = ("job", "deployment", "decode_deployment", "model", "machine", "overheads")
-"""Keys that name a preset, or are a table that may start from one: `preset = "NAME"`."""
+"""Keys that name a preset, or are a table that may extend one: `preset = "NAME"`."""
 
 CLASS_SECTIONS = ("transport", "traffic")  # sections of a table [flow_classes.NAME]
 
@@ -37,7 +37,7 @@ def category(key: str) -> str:
     """Return the kind of plugin of a section: "transport" for "flow_classes.wan.transport".
 
     Tables within [topology], such as [topology.plane], are topologies too, and the jobs of a
-    traffic pattern are traffic. The key "fabric.queue_discipline" is of a queue discipline.
+    traffic pattern are traffic. "fabric.queue_discipline" is a queue discipline.
     """
     if key.startswith("topology."):
         return "topology"
@@ -47,8 +47,8 @@ def category(key: str) -> str:
 
 
 def as_tree(content: Mapping[str, Any]) -> Tree:
-    """Return a copy of a dictionary with mappings, tuples and paths as TOML values. Raises
-    InputError, without a file, for values that TOML does not have."""
+    """Return a copy of a dictionary with mappings, tuples and paths converted to TOML values.
+    Raises InputError, without a file, for values that TOML does not have."""
 
     def plain(value: Any, depth: int = 0) -> Any:
         if depth > MAX_DEPTH:
@@ -68,8 +68,8 @@ def as_tree(content: Mapping[str, Any]) -> Tree:
 
 def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
     """Apply "dotted.path=value" texts to `tree`; return the paths. A value is TOML, or else plain
-    text: `seed=3`, `traffic.load=[0.1, 0.2]`, `transport=ndp`, `topology.host_rate=100Gbps`. Labels
-    of tables, such as `topology=[small, large]`, keep only these, and are not among the paths."""
+    text: `seed=3`, `traffic.load=[0.1, 0.2]`, `transport=ndp`, `topology.host_rate=100Gbps`.
+    `topology=[small, large]` keeps only the tables with these labels and returns no path."""
     errors: list[InputError] = []
     paths: list[str] = []
     for override in overrides:
@@ -120,7 +120,7 @@ def _set(tree: Tree, keys: list[str], value: Any) -> None:
     targets = [tree]
     for depth, key in enumerate(tables):
         if depth == 1 and tables[0] == FAULTS:
-            # With several tables of faults: those with this section, or else all.
+            # With several tables of faults: the tables that have this section, or else all.
             targets = [target for target in targets if key in target] or targets
         if key in WITH_PRESETS:
             for target in targets:
@@ -148,8 +148,7 @@ def _as_tables(plugin: Any, key: str = "kind") -> Any:
 
 
 def without_faults(tree: Tree, overridden: Sequence[str]) -> Tree:
-    """Return the tree with `faults = "none"` carried out; [routing] stays where it is an
-    override."""
+    """Return the tree with `faults = "none"` applied; [routing] stays if it is an override."""
     if tree.get(FAULTS) != NO_FAULTS:
         return tree
     dropped = [FAULTS, "routing"]
@@ -163,8 +162,8 @@ T = TypeVar("T")
 
 @dataclass
 class ErrorCollector:
-    """The errors in a file and in its overrides, whose dotted paths are `overridden`. Sections that
-    points share are checked once, so their errors are reported once."""
+    """Errors in a file and its overrides, whose dotted paths are `overridden`. Sections that points
+    share are checked once, so their errors are reported once."""
 
     file: str
     overridden: Sequence[str] = ()

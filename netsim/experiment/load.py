@@ -33,8 +33,8 @@ class Experiment:
             traffic={"kind": "permutation", "size": "1MB"},
         )
 
-    They are the tables and keys of an experiment file, with the same checks. File names are
-    relative to the working directory. Raises InputError with all errors.
+    The arguments are the tables and keys of an experiment file, with the same checks. File names
+    are relative to the working directory. Raises InputError with all errors.
 
     Attributes:
         file: its name in messages.

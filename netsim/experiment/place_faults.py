@@ -26,7 +26,7 @@ from netsim.model.faults import (
 from netsim.model.network import Network
 from netsim.model.routing import NEVER
 
-FAILURE_STREAM = 0x6661  # separates the random numbers of failures from other uses of the seed
+FAILURE_STREAM = 0x6661  # separates failures' random numbers from other uses of the seed
 
 Ints = np.ndarray
 
@@ -81,7 +81,7 @@ def link_faults(point: Point, network: Network) -> LinkFaults | None:
 
 
 def queue_rates(point: Point, network: Network) -> Ints:
-    """Return int64[n_ports], the rate of each link that sizes in bdp are for."""
+    """Return int64[n_ports], the rate of each link that sizes in bdp are based on."""
     rates_bps = network.port_rate_bps.copy()
     for name, use in point.faults.items():
         if use.resize_queues:
@@ -102,8 +102,8 @@ def ports_named(written: str, network: Network) -> Ints:
 
 
 def parts_named(links: str | None, node: str | None, section: str, network: Network) -> list[Ints]:
-    """Return the ports of a section, in parts that fail together: cables, directions, nodes. Either
-    `links` or `node` is None; `section` is for errors."""
+    """Return the ports of a section, grouped by what fails together: cables, directions, nodes.
+    Either `links` or `node` is None; `section` is for errors."""
     names = np.array([network.node_name(one) for one in range(network.n_nodes)])
     circuits = _by_circuit_switch(links, node, network, names)
     if circuits:
@@ -136,15 +136,15 @@ def parts_named(links: str | None, node: str | None, section: str, network: Netw
 def _by_circuit_switch(
     links: str | None, node: str | None, network: Network, names: Ints
 ) -> list[Ints]:
-    """Return the ports of a pattern that matches a circuit switch and no node. As a node it means
-    all circuits through the switch; at one end of a link, those through one fiber."""
+    """Return the ports of a pattern that matches a circuit switch and no node. As a node, it means
+    all circuits through the switch; at one end of a link, all circuits through one fiber."""
     circuits = network.circuits
     if circuits is None:
         return []
     switches = np.array(circuits.names)
 
     def chosen(pattern: str) -> Ints:
-        """Return which ports' cables go through a matching circuit switch."""
+        """Return the ports whose cables go through a matching circuit switch."""
         if _matches(names, pattern).any():
             return np.zeros(network.n_ports, bool)
         return np.isin(circuits.of_port, np.flatnonzero(_matches(switches, pattern)))
@@ -243,7 +243,7 @@ def _history(rng: Rng, means_ps: tuple[int, int], at_ps: int, end_ps: int) -> In
 
 
 def _convergence_delays(patterns: tuple[tuple[str, int], ...], network: Network) -> Ints:
-    """Return int64[n_switches]: delay of each switch until new routes."""
+    """Return int64[n_switches]: the delay until each switch has new routes."""
     names = np.array(network.switch_names)
     times = np.full(network.n_switches, -1, np.int64)
     for pattern, time in patterns:

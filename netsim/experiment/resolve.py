@@ -88,8 +88,8 @@ class FabricResolver:
         sections = {path.split(".")[0] for path in self._errors.overridden}
         may_choose = not sections.isdisjoint(("transport", "fabric"))
         for key, error in self._ineffective.items():
-            # An override may make keys of the file ineffective, since "--set transport=ndp" picks
-            # one of its points. Keys that it sets itself must have an effect.
+            # An override such as "--set transport=ndp" picks points, so keys of the file may have
+            # no effect. Keys that an override sets must have one.
             if key not in self._effective and (
                 error.message == fabrics.UNKNOWN
                 or not may_choose
@@ -165,7 +165,7 @@ def _refuse_unknown(transport: PluginSpec, defaults: Mapping[str, Any]) -> None:
 
 
 def _as_declared(transport: PluginSpec, error: InputError) -> InputError:
-    """Return an error of a fabric as one of the transport that declares it."""
+    """Return an error of a fabric as an error of the transport that declares it."""
     key = f"FABRIC.{(error.key or '').removeprefix('fabric.')}"
     return error.replace(file=str(transport.plugin.path), key=key)
 
@@ -344,8 +344,8 @@ class Resolver:
 
 
 def check_top_level(tree: Tree, find: Finder) -> list[InputError]:
-    """Return the errors in the top-level keys and the types of the sections. A key that belongs
-    into a section is proposed there."""
+    """Return the errors in the top-level keys and the types of the sections. For a key that belongs
+    to a section, the hint names the section."""
     try:
         read_table(FileSection, tree)
     except InputError as error:
@@ -489,7 +489,7 @@ class PluginResolver:
         return PluginSpec(plugin, params, preset)
 
     def _part(self, key: str, table: Tree) -> PluginSpec:
-        """Return the topology or the job that a table in a plugin's table names."""
+        """Return the topology or job named by a table within a plugin's table."""
         kind = table.get("kind")
         if not isinstance(kind, str):
             return _no_kind(key, kind)

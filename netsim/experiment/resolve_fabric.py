@@ -28,7 +28,7 @@ from netsim.plugins.declarations import classes_of
 from netsim.plugins.registry import Plugin, PluginSpec
 from netsim.units import Bdp, format_bytes, format_rate, format_time, written
 
-COMMON = tuple(keys_of(Fabric))  # keys of [fabric] that are no plugin's
+COMMON = tuple(keys_of(Fabric))  # keys of [fabric] that belong to no plugin
 
 INNER = tuple(
     f"{table}.{key}"
@@ -53,7 +53,7 @@ def fabric_defaults(module: ModuleType, preset: str | None) -> Mapping[str, Any]
 
 
 def merge(defaults: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a fabric overridden key by key, also within `ecn`."""
+    """Return a fabric with overrides applied key by key, also within `ecn`."""
     merged = {**defaults, **written}
     if isinstance(defaults.get("ecn"), Mapping) and isinstance(written.get("ecn"), Mapping):
         merged["ecn"] = {**defaults["ecn"], **written["ecn"]}
@@ -62,8 +62,8 @@ def merge(defaults: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, 
 
 @frozen
 class FabricTable:
-    """A [fabric] table and its plugins by key. `known` are the keys of `table` that it may have,
-    `unknown` the errors for the others."""
+    """A [fabric] table and its plugins by key. `known` has the valid keys of `table`, `unknown` the
+    errors for the others."""
 
     table: Mapping[str, Any]
     plugins: Mapping[str, Plugin]
@@ -176,7 +176,7 @@ def _common(
 
 
 def _check_names(plugin: Plugin, taken: Mapping[str, str]) -> None:
-    """Refuse parameters whose names are `taken`: name -> by what."""
+    """Raise InputError for a parameter whose name is `taken` (name -> what has it)."""
     for param in plugin.params:
         if param.name in taken:
             message = f"conflicts with {taken[param.name]} of this name"

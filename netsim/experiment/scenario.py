@@ -2,11 +2,11 @@
 
 `far_sizes` finds sizes that are far from the bandwidth-delay product of the network.
 
-A transport's `FABRIC` states queue sizes as bandwidth-delay products, and a window's parameter
-says how many its default is (`Param.products`). An experiment or a preset may set bytes or packets
-that suit another rate. At a quarter of the default's queue, or eight times as much, completion
-times of NDP, RoCE, NSCC, RCCC and SMaRTT are 4 to 9 % worse; further away they may double. ECN
-thresholds that were published differ more.
+A transport's `FABRIC` states queue sizes in bandwidth-delay products, and a window parameter states
+its default in them (`Param.products`). An experiment or a preset may set bytes or packets that suit
+another rate. With queues of a quarter or eight times the default, completion times of NDP, RoCE,
+NSCC, RCCC and SMaRTT are 4 to 9 % worse; further away they may double. Published ECN thresholds
+differ more.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def sampling_of(
 
 
 def _spread(count: int, among: Numbers) -> Numbers:
-    """Return `count` evenly spaced numbers; all if there are no more."""
+    """Return `count` evenly spaced numbers, or all if there are no more."""
     if count >= among.size:
         return among
     return among[np.arange(count) * among.size // max(1, count)]
@@ -239,16 +239,16 @@ def _field(name: str, transports: Iterable[ModuleType]) -> str:
 
 T = TypeVar("T")
 
-SEARCHED_PORTS = 10_000  # most ports of a network searched for a routing algorithm's deadlocks
+SEARCHED_PORTS = 10_000  # most ports for which a routing algorithm's deadlocks are searched
 
 
 @frozen
 class Scenario:
-    """All that a point simulates. `fabric` has its final headroom; `port_pairs` are the port pairs
-    in use.
+    """Everything that a point simulates. `fabric` has its final headroom; `port_pairs` are the port
+    pairs in use.
 
-    With messages of several flows, `segments` maps them to these and `alone` has their ideal times.
-    `sizes` are sizes of the fabric that differ between ports.
+    If messages have several flows, `segments` maps flows to messages and `alone` has the messages'
+    ideal times. `sizes` are sizes of the fabric that differ between ports.
     """
 
     network: Network
@@ -262,7 +262,7 @@ class Scenario:
     segments: RelaySegments | None = None
     alone: IdealTimes | None = None
     sizes: PortSizes | None = None
-    pfc: str | None = None  # what PFC can do to the network (`pfc_text`); None: it has none
+    pfc: str | None = None  # effects of PFC on the network (`pfc_text`); None without PFC
     far: tuple[str, ...] = ()  # sentences about sizes that do not suit the network (`far_sizes`)
 
     @property
@@ -318,7 +318,7 @@ def adapts(topology: PluginSpec) -> bool:
 
 @dataclass
 class Built:
-    """The network and traffic that were built last, for points that share them."""
+    """The last network and traffic built, for points that share them."""
 
     key: str = ""
     network: Network | None = None
@@ -431,7 +431,7 @@ def _class_of_flow(built: NetworkAndTraffic, segments: RelaySegments | None) -> 
 
 @frozen
 class Placed:
-    """Third stage: what depends on network and flows together. Fields as in `Scenario`."""
+    """Third stage: everything that depends on both network and flows. Fields as in `Scenario`."""
 
     port_pairs: PortPairs
     faults: LinkFaults | None
@@ -525,7 +525,7 @@ def _load(point: Point, network: Network) -> tuple[Workload, np.ndarray]:
 
 
 def class_of_kinds(flows: FlowTable, classes: Sequence[FlowClass]) -> np.ndarray:
-    """Return int64[n]: the class that names the kind of each main flow, or 0."""
+    """Return int64[n]: the class whose `kinds` include each main flow's kind, or 0."""
     kind, kinds = flows.named_kinds()
     there = [kinds[k] for k in np.unique(kind)]
     of_kind = np.zeros(len(kinds), np.int64)
@@ -625,7 +625,7 @@ def _cycle(point: Point, network: Network, faults: LinkFaults | None) -> Cycle:
 
 
 def _levels_that_help(point: Point, network: Network) -> Iterator[str]:
-    """Yield the routing algorithms with levels by which PFC cannot deadlock the network."""
+    """Yield the routing algorithms whose levels keep PFC from deadlocking the network."""
     for plugin in registry.plugins("routing") if network.n_ports <= SEARCHED_PORTS else ():
         other = replace(point, fabric=replace(point.fabric, routing=routing_spec(plugin.name)))
         if other.fabric.n_levels > 1 and other.fabric.n_link_classes <= CLASSES:
@@ -635,7 +635,7 @@ def _levels_that_help(point: Point, network: Network) -> Iterator[str]:
 
 
 def _located(error: InputError, point: Point) -> InputError:
-    """Return an error with the experiment's file and its axes of tables with labels."""
+    """Return an error with the experiment's file and the labels of its tables on axes."""
     for axis in ("topology", *LABELED_SECTIONS):
         if axis in point.axes:
             error = error.with_suffix(f"with {axis} {written(point.axes[axis])}")
@@ -708,10 +708,10 @@ def is_closed_form(point: Point) -> bool:
 def patterns_of(
     point: Point, network: Network, names: Sequence[str]
 ) -> Iterator[tuple[str, tuple[Destinations, Legs | None]]]:
-    """Yield the destinations of patterns, with the parameters and random numbers of the traffic, on
-    minimal ways and, if [fabric] routing takes others, on those. Without names, the traffic's
-    pattern, unless it is uniform or has none. Raises InputError for an unknown name, or a pattern
-    that the hosts do not fit."""
+    """Yield the destinations of patterns, with the traffic's parameters and random numbers, on
+    minimal paths and, if [fabric] routing takes other paths, on those. Without names, use the
+    traffic's pattern, if it has a non-uniform one. Raises InputError for an unknown name, or a
+    pattern that the hosts do not fit."""
     routing = point.fabric.routing
     legs = legs_of(routing)
     given = {param.name: param.convert(param.default) for param in PATTERN_PARAMS}

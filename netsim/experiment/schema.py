@@ -36,7 +36,7 @@ from netsim.params import (
 from netsim.plugins.registry import PluginSpec
 from netsim.units import format_time, parse_time_ps, written
 
-BATCHES = 20  # equal parts of a measured window, whose means give the interval of the mean
+BATCHES = 20  # equal parts of a measured window, whose means give the confidence interval
 
 LINK_PATTERN = re.compile(r"all|\s*(?P<a>\S+)\s+(?P<arrow>->|-)\s+(?P<b>\S+)\s*")
 """Pattern of links: "all", "A - B" for both directions of cables, "A -> B" for one."""
@@ -58,7 +58,7 @@ def _checked(
 
 
 def _time_or(word: str, stands_for: Any) -> Unit:
-    """Return the unit of a time, or a word for a value."""
+    """Return the unit of a time that may also be a word."""
 
     def read(value: Any) -> Any:
         return stands_for if value == word else parse_time_ps(value)
@@ -206,7 +206,7 @@ class FaultSection(_Section):
         return self.down is not None or self.mtbf is not None
 
     def is_constant(self, routing: RoutingSection) -> bool:
-        """Whether links only have another rate, or are down and unused, during the whole run."""
+        """Whether, for the whole run, links only have another rate, or are down and unused."""
         delays = (routing.peer_carrier_delay, *(delay for _, delay in routing.convergence_delay))
         used = self.down is not None and any((self.down, self.up, *delays))
         return not any((self.loss_rate, self.bit_error_rate, self.mtbf, used, self.at, self.until))
@@ -277,7 +277,7 @@ class RoutingSection(_Section):
         return CarrierDelays(self.carrier_delay, self.peer_carrier_delay)
 
     def conflicts(self, _: Mapping[str, Any]) -> Iterator[InputError]:
-        """Yield the error for a peer that knows before the host itself."""
+        """Yield the error for peers that would know of a port before its own host does."""
         if self.peer_carrier_delay < self.carrier_delay:
             times = self.described()
             message = f"{times['peer_carrier_delay']} is less than carrier_delay"
@@ -516,7 +516,7 @@ def _keys(table: Tree, prefix: str) -> set[str]:
 
 @frozen
 class FlowClass:
-    """A table [flow_classes.NAME]: own traffic, or these `kinds` of flows of the main traffic."""
+    """A table [flow_classes.NAME]: separate traffic, or `kinds` of flows of the main traffic."""
 
     name: str
     transport: PluginSpec

@@ -1,10 +1,10 @@
 """Expand the lists and ranges of an experiment to one tree per point.
 
 These are axes: a list where one value belongs, "1..10" where an integer belongs, and a list of
-transports, topologies, traffic patterns, [[fabric]] or [[faults]] tables. On its axis a plugin is
-named by its `label`, or by its kind and distinguishing parameters; a table of [[fabric]] or
-[[faults]] by its label or its keys. A parameter with a value per part may have a list for each.
-Points are the Cartesian product in file order, the first axis outermost, but the seed innermost.
+transports, topologies, traffic patterns, [[fabric]] or [[faults]] tables. An axis names a plugin by
+its `label`, or by its kind and distinguishing parameters, and a [[fabric]] or [[faults]] table by
+its label or keys. A parameter with a value per part may have a list for each. Points are the
+Cartesian product in file order, the first axis outermost, but the seed innermost.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Completion times of all points, a sweep as small multiples, and all points in a table.
 
-Completion times are shares of flows, the tail, and slowdown by size, with ideal and fair shares.
+Charts show the CDF of completion times, its tail, and slowdown by size, with ideal and fair shares.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _completion(report: Report) -> Iterator[Section]:
             x, done = flows.distribution(values / scale, whole)
             shares.append(parts.line(name, x, done, look, steps=True))
             above, left = flows.tail(x, done)
-            if done[-1] == 1 and len(left):  # a logarithmic axis has no 0: down to half a flow
+            if done[-1] == 1 and len(left):  # a logarithmic axis has no 0, so end at half a flow
                 above, left = np.append(above, x[-1]), np.append(left, 0.5 / len(values))
             tails.append(parts.line(name, above, left, look, steps=True))
     log = "x" if style.spans_decades(times) else ""
@@ -111,7 +111,7 @@ def _fair(report: Report) -> Iterator[tuple[str, Floats]]:
 
 
 def fair_times(point: Point) -> Floats | None:
-    """Return each flow's time with fair shares on its hashed path; None if it is not defined."""
+    """Return each flow's time with fair shares on its hashed path; None if undefined."""
     scenario, result = point.scenario, point.result
     if scenario is None or point.paths is None:
         return None
@@ -170,13 +170,13 @@ def _axis(report: Report) -> str | None:
 
 
 def _varying(report: Report) -> list[Metric]:
-    """Return the metrics that differ between points, the most telling first."""
+    """Return the metrics that differ between points, the most informative first."""
     found = []
     for metric in metrics():
         values = {_number(metric, point) for point in report.simulated}
         if len(values - {None}) > 1:
             found.append(metric)
-    # A forecast takes the place of what its sample shows.
+    # A forecast replaces the values of its sample.
     names = {metric.name for metric in found}
     shown = (one for one in found if "forecast_" + one.name.removeprefix("step_") not in names)
     return sorted(shown, key=_rank)

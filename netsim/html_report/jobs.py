@@ -1,4 +1,4 @@
-"""Jobs of one run (traffic `jobs`): their hosts, and their times alone and together."""
+"""Jobs of one run (traffic `jobs`): their hosts, and their durations alone and together."""
 
 from __future__ import annotations
 

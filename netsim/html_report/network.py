@@ -1,5 +1,5 @@
-"""The network, its links colored by a statistic and the worst of them; heat maps of samples over
-time; who paused whom by PFC.
+"""The network with links colored by a statistic, and the worst links; heat maps of samples over
+time; which node paused which by PFC.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WORST = 12  # links with the highest values of each quantity that are listed
 
 
 def of_point(_report: Report, point: Point) -> Iterator[Section]:
-    """Yield the drawing and the worst links, samples over time, and who paused whom."""
+    """Yield the drawing and the worst links, samples over time, and PFC pauses between nodes."""
     yield from _network(point)
     yield from _over_time(point)
     yield from _pauses(point)
@@ -61,7 +61,7 @@ def _network(point: Point) -> Iterator[Section]:
 
 
 def _values(point: Point) -> Iterator[tuple[str, tuple[Floats, str]]]:
-    """Yield title -> (value of each link, how to join) of the quantities that occur."""
+    """Yield (title, (value of each link, how to combine values)) for each nonzero quantity."""
     links = point.result.links
     for column, title, how, unit in QUANTITIES:
         if column not in links.columns:
@@ -217,7 +217,7 @@ class Sampled:
         return -(-len(self.times) // self._step)
 
     def joined(self, matrix: Floats) -> Floats:
-        """Return the largest value of each few intervals."""
+        """Return the largest value of each group of joined intervals."""
         padded = np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % self._step)))
         joined: Floats = padded.reshape(len(matrix), -1, self._step).max(axis=2)
         return joined
@@ -294,7 +294,7 @@ def _deadlock(cycle: pl.DataFrame) -> Section:
 
 
 def stopped_by(point: Point) -> tuple[Stopped, list[str]]:
-    """Return who stopped whom, and the names of the nodes."""
+    """Return for how long nodes stopped each other, and the names of nodes."""
     if point.graph is None:
         return {}, []
     links = point.result.links

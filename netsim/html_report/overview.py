@@ -1,4 +1,4 @@
-"""The first lines of the page: what was simulated, how it ended, and what cost time. The last
+"""The first lines of the page: what was simulated, how it ended, and what caused delay. The last
 section of a point: versions, commits, hash, and the experiment as TOML to copy."""
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from netsim.results.comparison import ONE_SEED
 from netsim.units import format_bytes, format_number, format_rate, format_time
 
 ORDER, PROVENANCE = 1, 90
-FEW_POINTS = 4  # points whose completion times are told in a sentence; of more, in a table
-MAX_EXPLAINED, SLOW = 2, 1.2  # transports whose slowest point is explained, from this slowdown
-TELLING = 0.25  # share of the delay from which on collisions are named
-MAX_NETWORKS = 16  # points whose networks are named
-SLOWEST = 12  # flows whose lost time is divided
+FEW_POINTS = 4  # up to this many points, completion times are in a sentence, else in a table
+MAX_EXPLAINED, SLOW = 2, 1.2  # explained transports, and their minimum slowdown
+TELLING = 0.25  # minimum share of the delay at which collisions are mentioned
+MAX_NETWORKS = 16  # maximum number of points whose networks are named
+SLOWEST = 12  # flows whose lost time is broken down
 
 
 def setting(report: Report) -> Iterator[str]:
@@ -35,7 +35,7 @@ def setting(report: Report) -> Iterator[str]:
 
 
 def headlines(report: Report) -> Iterator[str | parts.Part]:
-    """Yield how flows ended, unless tasks send them, and what cost time."""
+    """Yield how flows ended and what caused delay, unless tasks send the flows."""
     if len(report.simulated) > 1 and max(len(curve.results) for curve in report.curves) == 1:
         yield ONE_SEED[:1].upper() + ONE_SEED[1:] + "."
     if any(point.result.tasks is not None for point in report.points):
@@ -52,7 +52,7 @@ def headlines(report: Report) -> Iterator[str | parts.Part]:
 
 
 def _explained(report: Report) -> list[Point]:
-    """Return the points for the headlines' causes: the slowest of the slowest transports."""
+    """Return the points whose causes are headlines: the slowest one of each slowest transport."""
     if any(point.result.tasks is not None for point in report.points):
         return []
     slowest = {point.transport: point for point in sorted(report.simulated, key=slowness)}
@@ -195,7 +195,7 @@ def _most_flows(point: Point) -> str:
     if paths is None or graph is None or paths.shape[1] < 3:
         return ""
     inner = paths[:, 1:].copy()
-    inner[:, :-1][inner[:, 1:] < 0] = -1  # to hosts
+    inner[:, :-1][inner[:, 1:] < 0] = -1  # links to hosts
     inner[:, -1] = -1
     counts = np.bincount(inner[inner >= 0])
     if not len(counts):

@@ -1,7 +1,7 @@
-"""Write the page: one file with its styles, its script and its data, and a strict policy.
+"""Write the page: one file with its styles, script and data, and a strict content security policy.
 
-The policy allows the one script and the one style sheet in the file, by their hashes, and nothing
-else: no request, no form, no other code. Data are JSON in which no character can end a script.
+The policy allows only the one script and the one style sheet in the file, by their hashes: no
+request, no form, no other code. Data are JSON in which no character can end a script.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from netsim.results.files import plain
 from netsim.version import __version__
 
 MAX_BYTES = 20_000_000  # largest file; details of points beyond it are left out
-MAX_DETAILED = 32  # most points with sections of their own: the slowest ones
+MAX_DETAILED = 32  # most points with separate sections: the slowest ones
 
 STYLES = ("uPlot.min.css", "report.css")
 SCRIPTS = ("uPlot.iife.min.js", "widgets.js", "charts.js", "network.js", "timeline.js", "report.js")

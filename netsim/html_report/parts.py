@@ -20,7 +20,7 @@ Part = dict[str, Any]
 DASHES: dict[str, list[int]] = {"-": [], "--": [6, 4], ":": [2, 3], "-.": [6, 3, 2, 3]}
 """Lines of matplotlib as dashes and gaps in pixels."""
 
-USED = "utilization (%)"  # its colors are absolute: the darkest is a full link
+USED = "utilization (%)"  # its colors are absolute: the darkest means a full link
 MAX_ROWS = 200  # most rows of a table, in the order given
 
 
@@ -32,7 +32,7 @@ class Section:
     title: str
     text: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
-    order: int = 0  # position, if not that of its file
+    order: int = 0  # position, unless its file's
 
 
 def array(values: ArrayLike, kind: str = "f4") -> Part:
@@ -104,7 +104,7 @@ def heatmap(
     for name, matrix in values.items():
         top = 100.0 if name == USED else float(np.nanmax(matrix, initial=0)) or 1.0
         scaled = np.nan_to_num(matrix) / top * 255
-        # Whatever is above zero stays visible.
+        # Keep all values above zero visible.
         shown = np.where((scaled > 0) & (scaled < 1), 1, np.round(scaled))
         levels[name] = {"top": top, "cells": array(shown, "u1")}
     return {"kind": "heatmap", "title": title, "rows": list(rows), "times": array(times, "f8"),

@@ -40,12 +40,12 @@ class Point:
 
     @property
     def transport(self) -> str:
-        """The name of its transport, as people write it."""
+        """The usual spelling of its transport's name."""
         return for_people([sweeps.transport(self.result)])[0]
 
     @cached_property
     def graph(self) -> Graph | None:
-        """The network as in the table of links; None without links."""
+        """The network from the table of links; None without that table."""
         if not (self.result.path / LINKS).is_file() or not len(self.result.links):
             return None
         return graph_of(links_of_table(self.result.links))
@@ -58,7 +58,7 @@ class Point:
 
     @property
     def scenario(self) -> Scenario | None:
-        """Network and traffic, built again; None if that is impossible or needs trust."""
+        """Network and traffic, rebuilt; None if that is impossible or needs trust."""
         return None if self._rebuilt is None else self._rebuilt[1]
 
     @cached_property
@@ -76,8 +76,8 @@ class Point:
     def paths(self) -> Ints | None:
         """Links of each flow, int64[flows, hops], padded with -1; None if packets are sprayed.
 
-        They follow from the hash of the switches. If the flows have more bytes than a link carried,
-        they are wrong, and None is returned.
+        Computed with the switches' hash. If the flows would put more bytes on a link than it
+        carried, the paths are wrong, so None is returned.
         """
         from netsim.model.ideal import hashed_paths
 

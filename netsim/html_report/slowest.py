@@ -1,11 +1,11 @@
-"""Where the time of the slowest flows went: alone, sharing a link with other flows, or neither.
+"""Breakdown of the slowest flows' time: alone, sharing a link with other flows, or neither.
 
-An estimate from the tables of the result: each flow is taken to send at its mean rate, from its
-start to its end. On the link of its path that was used most in that time, the bytes of other flows
-took time that the flow did not get. In the rest of the time that link was idle or repeated packets:
-pauses, timeouts, congestion control, queues elsewhere.
+This is an estimate from the result's tables, which assumes that each flow sends at its mean rate
+from start to end. On the most used link of the flow's path, the bytes of other flows took time that
+the flow did not get. In the rest of the time that link was idle or repeated packets: pauses,
+timeouts, congestion control, queues elsewhere.
 
-With `--explain N`, the slowest flows are simulated again, their time by exact causes.
+With `--explain N`, the slowest flows are simulated again to find the exact causes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from netsim.tracing.record import Replay
 from netsim.tracing.why import explain_flows
 from netsim.units import format_bytes, format_time
 
-ORDER, EXPLAINED = 60, 58  # position of the slowest flows, and of those that are explained
+ORDER, EXPLAINED = 60, 58  # positions of the slowest and of the explained flows
 
 
 CATEGORIES = (
@@ -41,8 +41,8 @@ MAX_SHARERS, MAX_PAUSED = 4, 3
 
 @frozen
 class Sharing:
-    """A link of a flow's path, or all ports of one of its hosts, and the bytes that others moved
-    there in its time."""
+    """A link of a flow's path, or all ports of one of its hosts, and the bytes that other flows
+    moved there meanwhile."""
 
     name: str
     rate_bps: float
@@ -192,7 +192,7 @@ MOST = 12
 
 
 def slowest_flows(point: Point, most: int) -> list[int]:
-    """Return the started flows that took longest beyond their time alone."""
+    """Return the started flows with the largest delay beyond their ideal time."""
     flows = flows_of(point)
     started = point.result.flows["start_ps"].is_not_null().to_numpy()
     longer = np.where(started, flows.time - flows.ideal, -1)
@@ -201,7 +201,7 @@ def slowest_flows(point: Point, most: int) -> list[int]:
 
 
 def of_point(report: Report, point: Point) -> Iterator[Section]:
-    """Yield the flows with the longest time beyond that alone in the network."""
+    """Yield the flows with the largest delay beyond their time alone in the network."""
     yield from _explained(report, point)
     result = point.result
     if point.is_ideal or point.graph is None or not len(result.flows):

@@ -51,8 +51,8 @@ LOSSES = ("lost", "drop", "unroutable")
 SIGNALS = ("mark", "trim", "drop")
 
 IDLE = 0.5  # a parallel link has room if busy for at most this share of the link's busy time
-NOTABLE_WAIT = 0.1  # a mean wait of this part of a round trip at a port slows the sender down
-NOTABLE_SHARE = 0.05  # share of a port's time from which on other flows count as sharing it
+NOTABLE_WAIT = 0.1  # a mean wait at a port of this fraction of a round trip slows the sender
+NOTABLE_SHARE = 0.05  # minimum share of a port's time for other flows to count as sharing it
 IN_FLIGHT = (
     "transmission",
     "propagation",
@@ -65,7 +65,7 @@ DEEPEST = 16  # longest chain of paused switches that is followed
 
 LEAVES = (event.SENT, event.FORWARDED)
 
-FRAME = -1  # in the place of a flow's number: a PFC frame
+FRAME = -1  # stands for a PFC frame instead of a flow's number
 
 
 class _Rows:
@@ -117,8 +117,8 @@ class PortLog:
         self.arrived = _Rows(network, sizes, entries, (event.ARRIVED,))
 
     def sent_between(self, port: int, start_ps: int, end_ps: int) -> tuple[slice, np.ndarray]:
-        """Return the rows in `sent` of transmissions between two times, and how long each of them
-        occupied the port then, in ps."""
+        """Return the rows in `sent` of transmissions between two times, and how long each occupied
+        the port in that time, in ps."""
         rows = self.sent.of_port(port)
         begin = rows.start + int(np.searchsorted(self.sent.end[rows], start_ps, side="right"))
         end = rows.start + int(np.searchsorted(self.sent.time[rows], end_ps, side="left"))
@@ -140,8 +140,8 @@ class PortLog:
         return found
 
     def paused_ps(self, port: int, traffic_class: int, start_ps: int, end_ps: int) -> int:
-        """Return about how long PFC paused a class of a port between two times: from the last
-        packet before to the first packet after."""
+        """Return approximately how long PFC paused a class of a port between two times: from the
+        last packet before to the first packet after."""
         found = []
         for one in (self.sent, self.arrived):
             rows = one.of_port(port)
@@ -157,8 +157,8 @@ class PortLog:
         return min(end_ps - start_ps, max(0, int(paused[after] - paused[before])))
 
     def queued(self, node: int, by_port: int, at_ps: int) -> Counter[int]:
-        """Return the bytes that waited at each port of a switch at a time and had come by the link
-        of `by_port`."""
+        """Return the bytes that waited at each port of a switch at a time after arriving over the
+        link of `by_port`."""
         came = self.sent.of_port(by_port)
         came_keys = set(zip(self.sent.keys(came), self.sent.arrival[came].tolist(), strict=True))
         held: Counter[int] = Counter()
@@ -189,7 +189,7 @@ def link_text(network: Network, port: int) -> str:
 
 
 class Part(NamedTuple):
-    """A part of a time: its cause, and the ps of it that each other flow took."""
+    """A part of a time: its cause, and how many ps of it each other flow took."""
 
     cause: str
     manner: str
@@ -214,13 +214,13 @@ class Causes:
         self.signals, self.losses = self._signals(), self._losses()
 
     def run(self, since_ps: int, until_ps: int) -> list[Part]:
-        """Return the parts of a time; they add up to it. `missing` are ports whose log is needed
+        """Return the parts of a time, which add up to it. `missing` are ports whose log is needed
         for a better answer."""
         self.parts = []
         rows = list(self.trace.segments.iter_rows(named=True))
         last = len(rows)
         while last and (end := rows[last - 1])["segment_type"] in IN_FLIGHT and not end["control"]:
-            last -= 1  # it belongs to the last packet's path
+            last -= 1  # this row belongs to the last packet's path
         for place, row in enumerate(rows):
             inside = {
                 "start_ps": max(row["start_ps"], since_ps),
@@ -297,7 +297,7 @@ class Causes:
 
     def _slow_part(self, port: int, time_ps: int, times: tuple[int, int]) -> int:
         """Return how much of a port's sending time is due to the port being slower than the
-        source's fastest one."""
+        source's fastest port."""
         if port < 0:
             return 0
         rows, inside = self.log.sent_between(port, *times)
@@ -313,8 +313,8 @@ class Causes:
     def _share(self, cause: str, manner: str, port: int, times: tuple[int, int]) -> None:
         """Divide a wait for a port among the flows whose packets it sent meanwhile.
 
-        Packets of the flow itself wait in a row only if the port is slower than its NIC, or if
-        others delayed them before.
+        Packets of one flow queue behind each other only if the port is slower than the NIC, or if
+        other packets delayed them before.
         """
         start, end = times
         shares = self._others(port, start, end)
@@ -433,7 +433,7 @@ class Causes:
     # The sender and the receiver
 
     def _blocked(self, start: int, end: int) -> None:
-        """Add a time when the sender waited for an answer on its way."""
+        """Add a time when the sender waited for an answer in flight."""
         own = sum(self.log.shares(port, start, end)[self.flow] for port in self.paths.src_ports)
         own = min(own, max(0, end - start))
         self._add("data", "sending", -1, own)
@@ -464,8 +464,8 @@ class Causes:
             self._add(cause, "limited", -1, time_ps)
 
     def _signals(self) -> dict[int, int]:
-        """Return the ports that made the sender slow down and the times of their first signals, the
-        ports with the most signals first: marks, trims and drops, or else long waits."""
+        """Return the ports that slowed the sender and the times of their first signals (marks,
+        trims and drops, or else long waits), the ports with the most signals first."""
         events = self._data_events
         found: Counter[int] = Counter()
         first: dict[int, int] = {}
@@ -491,8 +491,8 @@ class Causes:
         return int(times.min()) if len(times) else 0  # type: ignore[arg-type]
 
     def _receiver(self, start: int, end: int) -> None:
-        """Add a time in which the receiver held back pulls or credits: because of other flows as
-        far as their data occupied its link."""
+        """Add a time in which the receiver held back pulls or credits: due to other flows while
+        their data occupied its link."""
         ports = self.paths.last_ports
         shares: Counter[int] = Counter()
         for port in ports:
@@ -547,7 +547,7 @@ class Queues:
             self.waiting_ps = self.paused_ps + queued * (8e12 / self.network.port_rate_bps)
 
     def reached(self, ports: set[int]) -> set[int]:
-        """Return ports with the ports of queues for which PFC paused them, and so on."""
+        """Return the ports, the ports of queues for which PFC paused them, and so on."""
         found, new = {*ports}, {*ports}
         while new and self.paused_ps is not None:
             paused = [port for port in new if self.paused_ps[port] > 0]
@@ -556,8 +556,8 @@ class Queues:
         return found
 
     def longest_wait_ps(self, ports: set[int]) -> int:
-        """Return the longest time that a packet may have waited at one of these ports. PFC pauses
-        depend on such packets."""
+        """Return the longest time that a packet may have waited at one of these ports. Such packets
+        cause PFC pauses."""
         if not self.may_pause:
             return 0
         if self.paused_ps is None:

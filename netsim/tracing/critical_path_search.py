@@ -64,8 +64,8 @@ def path_segments(
     last: int | None = None,
     program: Program | None = None,
 ) -> list[PathSegment]:
-    """Return the segments up to the end of task `last` (default: the last end of all), in time
-    order. Tasks that `program` starts are reached by a segment of computing.
+    """Return the segments up to the end of task `last` (default: whatever ends last), in time
+    order. A segment of computing leads to each task that `program` starts.
 
     If several predecessors explain a start, prefer the delivery of a flow, then an awaited task,
     then the stream, then the lowest number. Return an empty list if nothing ended.
@@ -78,7 +78,7 @@ def path_segments(
 
 
 class _Cause(NamedTuple):
-    """The predecessor of a segment: a task, a flow, or nothing; -1 for the others."""
+    """The predecessor of a segment: a task, a flow, or nothing; -1 in fields that do not apply."""
 
     start_reason: str
     task: int = -1

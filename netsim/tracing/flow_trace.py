@@ -45,7 +45,7 @@ EVENTS = {
 }
 """Names of events; sender and receiver are copies of that side's state."""
 
-NOT_SHOWN = (EVENTS[event.ASKED], EVENTS[event.SET])  # explain others; not in the table
+NOT_SHOWN = (EVENTS[event.ASKED], EVENTS[event.SET])  # explain other events; not in the table
 
 KINDS = {DATA: "DATA", TRIMMED: "TRIMMED", ACK: "ACK", NACK: "NACK", PULL: "PULL", CNP: "CNP"}
 
@@ -81,7 +81,7 @@ class FlowTrace:
     segments: pl.DataFrame
     state: tuple[str, ...]
     stop_reason: str
-    warnings: tuple[str, ...] = ()  # what has changed since the result was written
+    warnings: tuple[str, ...] = ()  # changes since the result was written
 
 
 @cache
@@ -103,7 +103,7 @@ def kind_names(module: ModuleType) -> dict[int, str]:
 
 @cache
 def timer_names(module: ModuleType) -> dict[tuple[str, int], str]:
-    """Return timer constants by side and number: ``RTO`` in ``set_timer(…, tx, RTO, …)``."""
+    """Return timer names by side and number, like ``RTO`` in ``set_timer(…, tx, RTO, …)``."""
     names: dict[tuple[str, int], str] = {}
     for node in _nodes(module):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "set_timer":

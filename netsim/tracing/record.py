@@ -126,9 +126,9 @@ class Replay:
         until_ps: int | None = None,
     ) -> Recording:
         """Simulate until all of `flows` are done or `until_ps` is reached (by default the end of
-        the result's run), recording them, and all packets that occupy one of `ports` in its times.
-        Of a relayed message, name its `crossings`. If all of `flows` ended in
-        the result, only hosts are simulated that may have influenced them.
+        the result's run). Record them, and all packets that occupy one of `ports` in its times. For
+        a relayed message, pass its `crossings`. If all of `flows` ended in the result, only hosts
+        that may have influenced them are simulated.
 
         Raises InputError if a flow does not exist or has changed, or if memory is too small.
         """
@@ -188,7 +188,7 @@ class Replay:
         return Recording(self, engine, TraceEntries.joined(drained), reason, until_ps)
 
     def _bytes_until(self, end_ps: int, hosts: np.ndarray | None) -> int:
-        """Return the bytes that some hosts, or all, deliver until a time, about."""
+        """Estimate the bytes that some hosts, or all, deliver until a time."""
         flows = self.result.flows
         done = flows.filter(pl.col("start_ps") + pl.col("fct_ps") <= end_ps)
         if hosts is not None:
@@ -211,7 +211,7 @@ class Replay:
         return segments is not None and int(np.count_nonzero(segments.message == message)) > 1
 
     def message_of(self, flow: int) -> int:
-        """Return the message, a flow of the result, that a simulated flow belongs to."""
+        """Return the message (a flow of the result) to which a simulated flow belongs."""
         segments = self.scenario.segments
         known = segments is not None and 0 <= flow < len(segments.message)
         return int(segments.message[flow]) if segments is not None and known else flow
@@ -221,7 +221,7 @@ class Replay:
         transfers, each with the start and end of its part.
 
         That is the message itself, unless it is relayed: then a chunk waits for its first transfer,
-        or until the chunk before it has left the same host. Of several queue pairs, it is the last.
+        or until the chunk before it has left the same host. The last queue pair counts.
         """
         table = self.result.relay_segments
         if not self.is_cut(message) or table is None:
@@ -318,10 +318,10 @@ class Recording:
 
 
 def hosts_with(scenario: Scenario, flows: Sequence[int]) -> NDArray[np.bool_] | None:
-    """Return the hosts (bool[n_hosts]) that may influence one of some flows; None: all.
+    """Return the hosts (bool[n_hosts]) that may influence any of `flows`; None means all.
 
     Hosts influence each other only through flows, tasks wait only for tasks of their host, and
-    packets stay among switches that are connected without hosts. Circuits may follow all traffic.
+    packets stay among switches connected to each other. Circuits may follow all traffic.
     """
     network, pairs = scenario.network, scenario.port_pairs
     if network.circuits is not None or network.n_hosts == 0:

@@ -52,7 +52,7 @@ class OrderedTrace:
     far: np.ndarray
     row: np.ndarray  # each entry's row in `packets`, `tx` or `rx` as recorded
     is_packet: np.ndarray  # whether the entry is about a packet
-    packets: np.ndarray  # packets of the entries about one
+    packets: np.ndarray  # packets of the entries about packets
     # tx, rx: copies of the flow's sides, in the order of `row`
     tx: np.ndarray
     rx: np.ndarray
@@ -61,7 +61,7 @@ class OrderedTrace:
     wait_ps: np.ndarray  # queueing time of a packet that leaves; else -1
     # when an answer reaches the sender, the time since the answered packet was sent; else -1
     rtt_ps: np.ndarray
-    is_retransmit: np.ndarray  # whether a host sends data that it sent before
+    is_retransmit: np.ndarray  # whether a host resends data
 
     def of_packets(self, name: str) -> np.ndarray:
         """Return a packet field for each entry; 0 for entries without a packet."""
@@ -124,10 +124,10 @@ MOVES: dict[int, tuple[tuple[int, ...], int | None]] = {
     event.UNROUTABLE: ((CAME,), None),
     event.HELD: ((LEAVES,), QUEUED),
     event.REPLAYED: ((QUEUED,), LEAVES),
-    event.LOST: ((LEAVES, QUEUED), None),  # a link that gives up has held it
+    event.LOST: ((LEAVES, QUEUED), None),  # held by a link that gives up
     event.DROPPED: ((QUEUED, CAME), None),  # before queueing if PFC headroom is full
 }
-"""Where the packet of an event was, the first place that has it, and where it is afterwards."""
+"""Where an event's packet may have been (the first match counts), and where it is afterwards."""
 
 
 def _track(
@@ -193,7 +193,7 @@ def _track(
 MERGED = ("sending", "pacing", "timeout", "timer", "receiver", "nic")
 """Types whose consecutive segments at one place are merged."""
 
-RETRANSMIT_REQUESTS = ("NACK", "RESEND")  # by a receiver whose timer reports missing data
+RETRANSMIT_REQUESTS = ("NACK", "RESEND")  # from a receiver whose timer reports missing data
 
 
 class _Segment(NamedTuple):
@@ -202,8 +202,8 @@ class _Segment(NamedTuple):
     `segment_type` is queue (at a switch), transmission, propagation (with the latency of the next
     switch), retry (until a link sends a packet again), paused (by PFC), nic (busy with other
     flows), sending (earlier packets of this flow), pacing, timeout (a packet was missing), timer
-    (another timer of the sender), receiver (it spaces out pulls, credits or grants, or serves other
-    flows first) or other. `packet` is the trace entry of the delayed packet.
+    (another timer of the sender), receiver (which spaces out pulls, credits or grants, or serves
+    other flows first) or other. `packet` is the trace entry of the delayed packet.
     """
 
     segment_type: str
@@ -253,7 +253,7 @@ class _SegmentSearch:
         self.is_retransmit = trace.is_retransmit.tolist()
         port, size = trace.entries[:, event.PORT], trace.of_packets("size_bytes")
         sent = trace.entries[:, event.TIME], trace.of_packets("time")
-        # When a packet had left, or its header if the next switch cuts through.
+        # When a packet, or its header if the next switch cuts through, had left.
         self.left_ps = left_ps(network, packets, port, sent, size).tolist()
         self.after_header_ps = after_header_ps(network, packets, port, size).tolist()
         self.of_packet: dict[int, list[int]] = defaultdict(list)
@@ -367,7 +367,7 @@ class _SegmentSearch:
         node = self.node[i]
         here, position = self.at[node], self.position[i]
         cause: int | None = None
-        if self.kind[i] == PULL and node == self.dst:  # one for each receipt of data
+        if self.kind[i] == PULL and node == self.dst:  # one per receipt of data
             receipts = self.receipts[: bisect_left(self.receipts, position)]
             turn = bisect_left(self.pulls, position)
             cause = here[receipts[min(turn, len(receipts) - 1)]] if receipts else None

@@ -1,4 +1,4 @@
-"""Explain where time went: a budget of causes that adds up, and a paragraph that says it.
+"""Explain a delay: a budget of causes that adds up to it, and a paragraph in words.
 
 print(explain_flow(netsim.load("results/p2p_512")[1], flow=17).text())
 """
@@ -34,10 +34,10 @@ PASSES = 6
 ports that PFC led to; another follows only if causes lead elsewhere, such as after a change of
 routes."""
 
-NOTABLE = 0.05  # part of the time from which on the text mentions a cause
-PLACE = attrgetter("cause", "place", "root")  # of parts that the text mentions together
-ROW = attrgetter("cause", "manner", "place", "root")  # the same for rows of a budget
-NAMED = 3  # flows that the text names, and causes that it explains
+NOTABLE = 0.05  # minimum part of the time for the text to mention a cause
+PLACE = attrgetter("cause", "place", "root")  # parts with equal values are mentioned together
+ROW = attrgetter("cause", "manner", "place", "root")  # and share a row of the budget
+NAMED = 3  # maximum flows named and causes explained in the text
 
 
 SENTENCES = {
@@ -60,7 +60,7 @@ SENTENCES = {
 """The cause of a delay, as the end of a sentence."""
 
 TIMEOUT = "a timeout: no packet was lost, but the answer that the sender waited for did not come"
-"""The same for a timeout without a lost packet, which has no place."""
+"""The sentence for a timeout without a lost packet, which has no place."""
 
 
 @frozen
@@ -69,12 +69,12 @@ class Explanation:
 
     subject: str  # what took the time, such as "Flow 17 (h3 to h9, 2MB) of p2p_512"
     total_ps: int  # the time
-    ideal_ps: int | None  # the same in an idle network; None if unknown
+    ideal_ps: int | None  # that time in an idle network; None if unknown
     parts: Sequence[Part]  # parts that add up to `total_ps`, longest first
-    flows: pl.DataFrame  # the flows of the result, which the parts name by number
-    warnings: tuple[str, ...] = ()  # what has changed since the result was written
+    flows: pl.DataFrame  # the flows of the result, to which the numbers in parts refer
+    warnings: tuple[str, ...] = ()  # changes since the result was written
     causes: Mapping[str, str] = field(default_factory=lambda: CAUSES)  # titles of the causes
-    # what the text says of causes; it mentions no others
+    # the sentence on each cause; the text mentions no other causes
     sentences: Mapping[str, str] = field(default_factory=lambda: SENTENCES)
     notes: tuple[str, ...] = ()  # further sentences
 
@@ -103,7 +103,7 @@ class Explanation:
 
     @property
     def main_cause(self) -> str:
-        """The cause that delayed it most; "" if none took 5 % of the time."""
+        """The cause of the largest delay; "" if none took 5 % of the time."""
         found = ((cause, ps) for cause, ps in self.by_cause().items() if cause in self.sentences)
         cause, time_ps = next(found, ("", 0))
         return cause if time_ps >= NOTABLE * self.total_ps else ""
@@ -219,7 +219,7 @@ def explain_flows(replay: Replay, flows: Iterable[int]) -> dict[int, Explanation
 def explain_windows(
     replay: Replay, windows: Mapping[int, tuple[int, int]]
 ) -> dict[int, Explanation]:
-    """Explain the time of flows, each from its start, or later, to its delivery, or to the end of a
+    """Explain the time of flows, each from its start or later to its delivery or to the end of a
     wait for it. Raises the same InputErrors as `trace_flow`."""
     scenario, result = replay.scenario, replay.result
     crossings = {flow: replay.crossings(flow, *window) for flow, window in windows.items()}
@@ -263,7 +263,7 @@ def explain_windows(
 
 
 def _storms(replay: Replay, parts: Iterable[Part]) -> Iterator[str]:
-    """Yield sentences on storms of PFC at the links where time passed."""
+    """Yield sentences on PFC storms at the links that caused delay."""
     storms = replay.result.storms
     if storms is None:
         return

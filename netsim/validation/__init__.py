@@ -1,4 +1,4 @@
-"""How accurate netsim is: cases held against laws, measurements and other simulators.
+"""Accuracy of netsim: cases compared with laws, measurements and other simulators.
 
 A group is a file `GROUP.toml` here and in applications' folders `validation`; its format is in
 `netsim.validation.cases`. `netsim validate` runs the cases, `netsim bench --against` another

@@ -1,4 +1,4 @@
-"""Run netsim and another simulator on the same input in turns, and measure time and memory."""
+"""Run netsim and another simulator alternately on the same input, and measure time and memory."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def run(
 ) -> Usage:
     """Run a program in `directory`, on these cores (none: all), for at most `limit_s`.
 
-    `read` gets each line with the time when it came. Raises InputError, with the program as its
-    file, if the program cannot run, fails or takes too long, or if `read` does.
+    `read` gets each line with its arrival time. Raises InputError, with the program as its file, if
+    the program cannot run, fails or takes too long, or if `read` raises it.
     """
     heard, report = os.pipe()
     arguments = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(report), json.dumps([*cores])]
@@ -122,7 +122,7 @@ def run(
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and all that it started."""
+    """Kill a process and all its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -149,7 +149,7 @@ class Comparison:
     peer: list[Turn]
 
     def medians(self, name: str) -> tuple[float, float, float]:
-        """Return the medians of a figure, netsim's first, and the median of the pairs' ratios."""
+        """Return the medians of a metric, netsim's first, and the median of the pairs' ratios."""
         own, other = ([turn[name] for turn in turns] for turns in (self.netsim, self.peer))
         ratios = [theirs / max(ours, 1e-9) for ours, theirs in zip(own, other, strict=True)]
         return median(own), median(other), median(ratios)
@@ -157,8 +157,8 @@ class Comparison:
 
 @frozen
 class Limits:
-    """How often each simulator runs, netsim's threads, and the longest time of a run. Both
-    simulators have as many cores as there are threads."""
+    """Runs of each simulator, netsim's threads, and the time limit of a run. Both simulators have
+    as many cores as there are threads."""
 
     repeats: int
     threads: int
@@ -166,7 +166,7 @@ class Limits:
 
     @property
     def cores(self) -> list[int]:
-        """Cores that both may use; none: all."""
+        """Cores that both may use; empty means all."""
         if not hasattr(os, "sched_getaffinity"):
             return []
         return sorted(os.sched_getaffinity(0))[: self.threads]
@@ -179,11 +179,11 @@ def compare(
     limits: Limits,
     note: Callable[[str, Turn], None],
 ) -> Comparison:
-    """Run `experiment`, arguments of `netsim run`, and `program` on the same, `given`, in turns.
+    """Alternate runs of `experiment`, arguments of `netsim run`, and `program` with input `given`.
 
-    netsim runs once before, so that it need not compile later. `note` gets each run and whose it
-    is. Raises InputError if the other simulator cannot run or prints something else, RunError if
-    netsim fails.
+    netsim runs once in advance, so that it does not compile later. `note` gets each run and its
+    simulator's name. Raises InputError if the other simulator cannot run or prints something else,
+    RunError if netsim fails.
     """
     done = Comparison([], [])
     with tempfile.TemporaryDirectory(prefix="netsim-against-") as name:

@@ -38,7 +38,7 @@ def dumbbell(pairs: int, host_bps: int, rate_bps: int, delays_ps: tuple[int, int
 
 
 def fat_tree(hosts_per_leaf: int, leaves: int, rate_bps: int) -> Network:
-    """Return a fully provisioned tree of two tiers with links of 1 us."""
+    """Return a fully provisioned two-tier tree with 1 us links."""
     given = {"hosts_per_leaf": hosts_per_leaf, "leaves": leaves, "host_rate": f"{rate_bps}bps"}
     return build_topology("fat_tree", **given)
 
@@ -85,8 +85,8 @@ class Bed:
 
 
 def simulated(network: Network, load: Workload) -> int:
-    """Return when the last task of a workload ends, with datagrams that no queue drops. It runs as
-    plain Python: compiling would take longer than so few packets."""
+    """Return when the last task of a workload ends, with datagrams and no drops. It runs as plain
+    Python, which is faster for few packets than compiling."""
     bed = Bed("datagram", network, fabric={"queue_bytes": "1TB"}, jit=False)
     engine = bed.engine(load.flows, load.tasks)
     drive(engine)

@@ -14,15 +14,15 @@ A group is a file of families of cases:
     incast_ndp = { quick = true, transport = "ndp" }
     incast_wan_fec = { transport = "wan_fec", why = "of a deviation, which fails nevertheless" }
 
-A case has its own keys, those of its family and of `[defaults]`. `measure` gets those that do not
-describe rows or the case, and yields a dict for each row: our value as `ours`, other fields of
-`Row` that the data do not have, and values for the title; `label` is for titles alone. Of the data,
-a list has a value for each row, and any value may be a table by the beginning of rows' titles.
+A case has its own keys, its family's, and those of `[defaults]`. `measure` gets the keys that do
+not describe rows or the case, and yields a dict for each row: our value as `ours`, other fields of
+`Row` that are not in the file, and values for the title; `label` is for titles only. In the file, a
+list has a value per row, and any value may be a table keyed by the start of titles.
 
 `question` is one of QUESTIONS, a user's question that the row answers; "" if the row only sums up
-others. Others: `quick` cases run by default. `needs` names files of the user's data folder, whose
-paths `measure` gets. `their_flows` names such files for a second case, NAME_their_flows. `reads`
-are patterns of files of a checkout that decide the outcome; the case needs them.
+others. Other keys: `quick` cases run by default. `needs` names files of the user's data folder,
+whose paths `measure` gets. `their_flows` names such files for a second case, NAME_their_flows.
+`reads` are patterns of files in a checkout that decide the outcome; the case needs them.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ class Verdict(StrEnum):
 class Row:
     """One quantity: our value and theirs; None if it was not measured.
 
-    `spread` is the range of their values where they have several: any value within it deviates by
-    0, others by their distance to it. `tolerance` is the largest relative deviation at which the
-    row passes, because of `because`. `why` explains a larger deviation, which fails nevertheless.
-    `predicted` says that our value was stored before theirs was looked at.
+    `spread` is the range of their values if they have several: any value within it deviates by 0,
+    others by their distance from it. `tolerance` is the largest relative deviation at which the row
+    passes; `because` justifies it. `why` explains a larger deviation, which still fails.
+    `predicted` says that our value was stored before theirs was seen.
     """
 
     title: str
@@ -101,7 +101,7 @@ class Row:
 
     @property
     def error(self) -> float | None:
-        """Ours over theirs, minus one."""
+        """Our value divided by theirs, minus one."""
         if self.ours is None or not self.theirs:
             return None
         return self.ours / self.theirs - 1
@@ -168,7 +168,7 @@ class Case:
         title = str({**given, **measured}["title"])
         title = title.format(**{**self.arguments, **given, **measured})
         for key, value in given.items():
-            if isinstance(value, Mapping):  # by the beginning of titles
+            if isinstance(value, Mapping):  # by the start of titles
                 given[key] = next((v for name, v in value.items() if title.startswith(name)), None)
         every = {**self.arguments, **given, **measured, "title": title}
         every["why"] = given.get("why") or measured.get("why", "")
@@ -176,7 +176,7 @@ class Case:
 
 
 def find(data: Path | None, name: str) -> Path | None:
-    """Return the file with this name in the data folder; None if it is missing."""
+    """Return the file with this name in the data folder; None if missing."""
     return min(data.rglob(name), default=None) if data else None
 
 
@@ -201,7 +201,7 @@ def cases(group: str) -> dict[str, Case]:
 
 
 def _case(package: ModuleType, name: str, content: Mapping[str, Any]) -> Case:
-    """Return a case; the name of one in words has underscores."""
+    """Return a case; underscores replace the spaces of its name."""
     if " " in name:
         name = name.lower().replace(",", "").replace(" ", "_")
     module, function = content["measure"].split(":")

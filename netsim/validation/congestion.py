@@ -1,9 +1,9 @@
 """Transports and queues against their authors' models: long flows on a shared link, SRPT.
 
-DCQCN is compared with its state machine without packets, written from Zhu et al., SIGCOMM 2015,
-section 3.1, not from `netsim.transports.dcqcn`: rates, and a fluid queue dq/dt = sum of rates - C.
-Each packet of a step is marked at random, as by RED. A mark triggers a CNP if the flow's last CNP
-is long enough ago.
+DCQCN is compared with a packet-free model of its state machine, written from Zhu et al., SIGCOMM
+2015, section 3.1, not from `netsim.transports.dcqcn`: rates and a fluid queue, with dq/dt = sum of
+rates - C. Each packet of a step is marked at random, as by RED. A mark triggers a CNP if the flow's
+last CNP was long enough ago.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class DcqcnModel:
     fast: int = 5
 
     def mean_queue_bytes(self, n: int, seconds: tuple[float, float], seed: int = 1) -> float:
-        """Return the mean queue between two times, with ``n`` flows that start 100 us apart."""
+        """Return the mean queue in a time span, with ``n`` flows that start 100 us apart."""
         link = (self.rate_bps, self.packet_bytes, self.round_trip_s, self.most_bytes)
         bottleneck = np.array(link)
         red = np.array([self.kmin_bytes, self.kmax_bytes, self.pmax])
@@ -149,7 +149,7 @@ def _mean_queue(
 ETHERNET = PacketFormat(payload_bytes=1436, header_bytes=64)
 JUMBO = PacketFormat(payload_bytes=8936, header_bytes=64)
 KILOBYTE = PacketFormat(payload_bytes=1000)
-TRIP_S = 60e-3  # round trip of long paths, whose links take twice 1 ms and 28 ms
+TRIP_S = 60e-3  # round trip of long paths: two links of 1 ms and one of 28 ms each way
 
 
 def _long_path(
@@ -201,8 +201,8 @@ def dctcp_mean_queue(n: int, k: float, product: float) -> float:
 def dctcp_rates(ecn: Mapping[str, Any], wire: bool) -> Measured:
     """Measure the mean rate of three groups of flows in Mbps, with headers (`wire`) or without.
 
-    Ten and twenty senders share a link of 10 Gbps to the switch of ten others; the first and the
-    last ten send to one host, the twenty to as many, all at 1 Gbps. Alizadeh et al., figure 17.
+    Ten and twenty senders share a 10 Gbps link to the switch of ten others. The first and the last
+    ten send to one host, the twenty to twenty hosts, all at 1 Gbps. Alizadeh et al., figure 17.
     """
     builder = NetworkBuilder()
     builder.add_hosts(61)
@@ -226,7 +226,7 @@ def dctcp_rates(ecn: Mapping[str, Any], wire: bool) -> Measured:
 
 
 def hpcc() -> Measured:
-    """Measure the utilization of a shared link; W = W eta / U + W_AI rests at the U of theirs."""
+    """Measure a shared link's utilization; theirs is the fixed point U of W = W eta / U + W_AI."""
     for n in (2, 8):
         network = dumbbell(n, 100 * GBPS, 100 * GBPS, (US, US))
         bed = Bed("hpcc:paper", network, packets=KILOBYTE)
@@ -265,7 +265,7 @@ def swift_delay(window: float, hops: int, base: float, scaling: Sequence[float])
 
 
 def expresspass() -> Measured:
-    """Measure the share of a link that credits of 84 bytes leave for data."""
+    """Measure the share of a link that 84-byte credits leave for data."""
     for flows in ("1 flow", "8 flows"):
         n = int(flows[0])
         network = star(n + 1, 100 * GBPS)
@@ -295,12 +295,12 @@ def cubic() -> Measured:
 
 
 def cubic_epoch_s(w_max: float, c: float = 0.4, beta: float = 0.7) -> float:
-    """Return K, the time from a loss at `w_max` packets until it is regained; RFC 9438."""
+    """Return K, the time after a loss at `w_max` packets to regain that window; RFC 9438."""
     return float(np.cbrt(w_max * (1 - beta) / c))
 
 
 def bbr() -> Measured:
-    """Measure the queue of one flow, which probes, and of two flows limited by their windows."""
+    """Measure the queue of one flow, which probes, and of two window-limited flows."""
     for n, rate_bps in ((1, GBPS), (2, GBPS // 10)):
         fabric = {"queue_bytes": "40000pkt"}
         seen = _long_path("bbr", n, rate_bps, 300 * MS, (4 * S, 9 * S), fabric=fabric)
@@ -308,7 +308,7 @@ def bbr() -> Measured:
 
 
 def bbr_loss(loss: float) -> Measured:
-    """Measure a flow of a minute over 100 Mbps and 100 ms that loses packets ahead of that link, in
+    """Measure a one-minute flow over 100 Mbps and 100 ms that loses packets before that link, in
     Mbps with headers."""
     network = dumbbell(1, GBPS, GBPS // 10, (MS // 2, 49 * MS))
     faults = combine([LinkFault(np.array([0]), loss=loss)], network.n_ports)
@@ -319,7 +319,7 @@ def bbr_loss(loss: float) -> Measured:
 
 
 def pie() -> Measured:
-    """Measure the delay that PIE gives to flows with windows of CUBIC, at 100 Mbps and 60 ms."""
+    """Measure the delay of CUBIC flows through a PIE queue, at 100 Mbps and 60 ms."""
     rate_bps = GBPS // 10
     fabric = {"queue_discipline": str(Path(__file__).with_name("pie.py"))}
     for n in (5, 20, 50):
@@ -352,7 +352,7 @@ def shortest_first(transport: str, **params: Any) -> Measured:
 
 
 def srpt_times(starts: Sequence[int], works: Sequence[int]) -> NDArray[np.int64]:
-    """Return each job's time in one server under preemptive SRPT; jobs are in start order."""
+    """Return each job's time at a single server under preemptive SRPT; jobs are in start order."""
     done = np.zeros(len(starts), np.int64)
     waiting: list[tuple[int, int]] = []
     now, following = 0, 0

@@ -57,8 +57,8 @@ _TRIM: dict[str, tuple[object, ...]] = {
 class Peer:
     """A program of htsim."""
 
-    transport: str  # netsim's name of its transport
-    params: tuple[str, ...]  # parameters of the transport that it has as options
+    transport: str  # netsim's name for its transport
+    params: tuple[str, ...]  # transport parameters that are options of the program
     fabric: Mapping[str, tuple[object, ...]]  # keys of [fabric] with the values that it can express
     # returns its options for a point and its scenario
     options: Callable[[Point, Scenario], list[object]]
@@ -101,12 +101,12 @@ def _nscc(point: Point, scenario: Scenario) -> list[object]:
 
 
 def _fabric(scenario: Scenario) -> Fabric:
-    """Return the fabric with sizes in bytes, for the last kind of port if they differ."""
+    """Return the fabric with sizes in bytes, of the last kind of port if they differ."""
     return scenario.fabric if scenario.sizes is None else scenario.sizes.fabrics[-1]
 
 
 def _packets(size: Any, unit: int) -> int:
-    """Return a size in htsim's packets, which hold as many of netsim's."""
+    """Return a size in packets of `unit`, rounded up."""
     return int(-(-size // unit))
 
 
@@ -157,7 +157,7 @@ PEERS = {
 
 
 def find_peer(program: Path) -> Peer:
-    """Return a program's kind, by its name. Raises InputError for an unknown one."""
+    """Return the `Peer` with a program's name. Raises InputError for an unknown one."""
     if program.name not in PEERS:
         hint = did_you_mean(program.name, PEERS)
         raise InputError("unknown simulator", file=str(program), hint=hint, code="unknown_value")
@@ -166,8 +166,8 @@ def find_peer(program: Path) -> Peer:
 
 @frozen
 class PeerInput:
-    """An experiment as htsim's files and options; `flows` counts flows of each pair of hosts, which
-    have `total_bytes` together."""
+    """An experiment as htsim's files and options. `flows` counts flows by pair of hosts;
+    `total_bytes` is their total size."""
 
     topo: str
     matrix: str
@@ -186,7 +186,7 @@ class PeerInput:
 
 
 def peer_input(peer: Peer, point: Point) -> PeerInput:
-    """Return a point as input of `peer`. Raises InputError, with the key, if it cannot be."""
+    """Return a point as input of `peer`. Raises InputError, with the key, if that is impossible."""
     with errors_at(file=point.file):
         for problem in _refusals(peer, point):
             raise problem
@@ -264,8 +264,8 @@ class PeerOutput:
     """htsim's output, line by line.
 
     Attributes:
-        began_s, ended_s: when the simulation began and its last flow finished, by the clock of the
-            reader; 0 before.
+        began_s, ended_s: when the simulation began and its last flow finished, by the reader's
+            clock; 0 before.
         times_us: completion times, at the sender.
     """
 
@@ -279,7 +279,7 @@ class PeerOutput:
         self._left, self._end_us = Counter(flows), end_us
 
     def read(self, at_s: float, line: bytes) -> None:
-        """Read a line that came at this time. Raises InputError if it makes no sense."""
+        """Read a line that arrived at this time. Raises InputError if it is malformed."""
         if line.startswith(b"Starting simulation"):
             self.began_s = at_s
         match = self.FINISHED.search(line)
@@ -297,7 +297,7 @@ class PeerOutput:
         self.ended_s = at_s
 
     def check(self, program: Path) -> None:
-        """Refuse the output of a simulation without beginning or with unfinished flows."""
+        """Raise InputError if the simulation did not begin or flows are unfinished."""
         left = self._left.total()
         if not self.began_s or not self.times_us:
             raise InputError("prints no completion times", file=str(program))

@@ -1,4 +1,4 @@
-"""Exact laws, bounds that are nearly reached, queueing theory, fair shares, loads of routing."""
+"""Exact laws, nearly reached bounds, queueing theory, fair shares, link loads by routing."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ PAYLOAD, PACKET, CONTROL = 4096, 4160, 64
 def lone_flow(
     transport: str, gbps: int, header_bytes: int | None = None, **params: Any
 ) -> Measured:
-    """Measure when a flow of 489 packets is acknowledged, over four links and over two; with
-    cut-through, switches wait for the header only."""
+    """Measure when a 489-packet flow is acknowledged, over four links and over two; with
+    cut-through, switches wait only for the header."""
     network, packets = fat_tree(8, 4, gbps * GBPS), 489
     wire = PacketFormat(cut_through_bytes=header_bytes)
     engine = Bed(transport, network, params, packets=wire).engine(
@@ -43,8 +43,8 @@ def lone_flow(
 
 
 def incast(transport: str, share: float = 1.0) -> Measured:
-    """Measure when the last of 32 flows of 250 packets at 100 Gbps is complete, if the receiver
-    asks for this share of its rate."""
+    """Measure when the last of 32 flows of 250 packets at 100 Gbps completes if the receiver
+    requests this share of its rate."""
     flows, packets, rate_bps = 32, 250, 100 * GBPS
     network = star(flows + 1, rate_bps)
     engine = Bed(transport, network).engine(
@@ -83,7 +83,7 @@ def mean_wait(
     start = np.cumsum(rng.exponential(kinds.mean() / load, n_packets)).astype(np.int64)
     src = rng.integers(0, senders, n_packets, dtype=np.int32)
     flows = FlowTable(src, np.full(n_packets, senders, np.int32), size, start)
-    # There is one path: the routing of other laws shares their compiled code.
+    # There is only one path, so use the routing whose code other laws compile.
     fabric = {"routing": "spray_random", "queue_bytes": "1TB"}
     bed = Bed("datagram", builder.build("queue"), fabric=fabric)
     alone = service * slow_bps // fast_bps + service + 2 * US
@@ -144,8 +144,8 @@ def latency(topology: Table, load: float, variants: Sequence[Table] = ({},)) -> 
 
 
 def of_links(topology: Table, fabric: Table, pattern: str, load: float, links: str) -> Measured:
-    """Measure the saturation that follows from the loads of links: of the busiest one, or of all of
-    a kind ("switches": between two switches; "global": between groups of a Dragonfly)."""
+    """Measure the saturation implied by link loads: of the busiest link, or of all links of a kind
+    ("switches": between two switches; "global": between groups of a Dragonfly)."""
     minimal = fabric["routing"] == "spray_random"
     table = run(topology, fabric, pattern, load, "2ms" if minimal else "8ms").links
     utilization = table["utilization"]
@@ -174,7 +174,7 @@ def searched(topology: Table, fabric: Table, pattern: str) -> Measured:
 
 
 def idle(topology: Table, fabric: Table, links: int) -> Measured:
-    """Measure the latency of packets that are alone, over the longest path."""
+    """Measure the latency of lone packets over the longest path."""
     traffic = {"kind": "permutation", "size": "4096B"}
     alone = {"host_rate": "100Gbps", **topology}
     (point,) = Experiment(topology=alone, transport="datagram", traffic=traffic).points()
@@ -190,8 +190,8 @@ def idle(topology: Table, fabric: Table, links: int) -> Measured:
 
 
 def unequal(routing: str, ways: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Measured:
-    """Measure the load between two leaves at which the first cable is full. Each way is a
-    spine with the rates of its cables to both leaves, in Gbps."""
+    """Measure the load between two leaves at which the first cable is full. `ways` has, for each
+    spine, the rates of its cables to both leaves, in Gbps."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(8)
     leaves = [builder.add_switch(), builder.add_switch()]
@@ -213,7 +213,7 @@ def unequal(routing: str, ways: Sequence[tuple[Sequence[int], Sequence[int]]]) -
 
 
 def used_links(routing: str, links: int, runs: int) -> Measured:
-    """Measure the share of a leaf's uplinks that a packet from each of as many hosts takes."""
+    """Measure the share of used uplinks of a leaf with one host per uplink that sends a packet."""
     network = fat_tree(links, 2, 100 * GBPS)
     up = (network.port_node == 2 * links) & (
         network.port_node[network.port_peer] >= network.n_hosts

@@ -18,10 +18,10 @@ from netsim.validation.laws import PACKET, PAYLOAD, Measured
 
 
 def headroom(gbps: int, delay_us: float, quanta: int) -> Measured:
-    """Measure the smallest headroom without drops, in steps of a packet from the law's on.
+    """Measure the smallest headroom without drops, in steps of a packet from the law's value.
 
-    One host sends to a host with a tenth of its rate, so that it is paused repeatedly, while
-    another host sends full packets to it: pauses wait for them in all phases.
+    A host sends to a host with a tenth of its rate, so it is paused repeatedly. Another host sends
+    full packets to it, so PFC frames wait behind them for all possible times.
     """
     builder = NetworkBuilder()
     sender, other, slow = builder.add_hosts(3)
@@ -76,8 +76,8 @@ def rates(
     cls: Sequence[int] = (0,),
     faults: LinkFaults | None = None,
 ) -> list[float]:
-    """Return the rates at which endless flows arrive, by flow, in Gbps on the wire; with credits
-    unless the fabric has another discipline."""
+    """Return the arrival rate of each endless flow, in Gbps on the wire; with credits unless the
+    fabric has another discipline."""
     src, dst = np.array(flows, np.int32).T
     table = FlowTable(src, dst, 10**10, 0, cls=np.resize(cls, len(flows)))
     own = {"queue_discipline": "credits", "n_traffic_classes": max(cls) + 1, **fabric}
@@ -91,10 +91,10 @@ def rates(
 
 
 def credit_rate(buffer_packets: int, delay_us: int) -> Measured:
-    """Measure the rate at which a buffer of this many packets lets a link of 400 Gbps send.
+    """Measure the rate at which a 400 Gbps link can send with a buffer of this many packets.
 
-    A packet's units come back after T: its transmission, the delay, its transmission at the next
-    switch, and the message's way back.
+    A packet's credits return after T: its transmission, the delay, its transmission at the next
+    switch, and the return of the credit message.
     """
     gbps = 400
     builder = NetworkBuilder()
@@ -111,9 +111,9 @@ def credit_rate(buffer_packets: int, delay_us: int) -> Measured:
 
 
 def lanes(n: int, own: bool) -> Measured:
-    """Measure a victim that shares an uplink with one of n flows to one host, on their lane or on
-    its own. All links have 100 Gbps. Buffers are large: on their lane, the victim's packets under
-    way take credit from the other flow of the uplink."""
+    """Measure a victim that shares an uplink with one of n flows to one host, on their virtual lane
+    or a separate one. All links have 100 Gbps. Buffers are large: on a shared lane, the victim's
+    packets in flight take credit from the other flow of the uplink."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(n + 3)
     left, right = builder.add_switch(), builder.add_switch()
@@ -147,8 +147,8 @@ def hosts_to_one(gbytes: Sequence[float], port_gbps: int) -> Measured:
 
 
 def parking_lot(n: int) -> Measured:
-    """Measure n flows to one host that join a line of switches one by one: the last has half of the
-    rate, the one before a quarter, and the first two the same."""
+    """Measure n flows to one host that join a line of switches one by one: the last flow gets half
+    of the rate, the one before a quarter, and so on; the first two get equal rates."""
     builder = NetworkBuilder()
     hosts = builder.add_hosts(n + 1)
     line = [builder.add_switch() for _ in range(n)]
@@ -165,8 +165,8 @@ PACKET_PS, ANSWER_PS = 332_800, 640  # at 100 Gbps
 
 
 def retry_rate(loss: float, frames: int) -> Measured:
-    """Measure the rate of a host's link of 100 Gbps that loses packets and sends them again, with
-    credits. Until a replay begins, a loss costs ``frames`` packets."""
+    """Measure the rate of a host's 100 Gbps link that loses and resends packets, with credits.
+    Until a replay begins, a loss costs ``frames`` packets."""
     delay_ps = ((frames - 1) * PACKET_PS - ANSWER_PS) // 2
     network = star(2, 100 * GBPS, delay_ps)
     faults = combine([LinkFault(np.array([0]), loss=loss)], network.n_ports)
@@ -177,8 +177,8 @@ def retry_rate(loss: float, frames: int) -> Measured:
 
 
 def retry_time(losses: int, outage: bool) -> Measured:
-    """Measure when the only packet of a flow arrives whose first transmissions are lost. A damaged
-    one is answered; after an outage, or if the answer was given, the replay timer expires."""
+    """Measure when a single-packet flow arrives if its first transmissions are lost. A NACK answers
+    a damaged packet; after an outage or an earlier NACK, the replay timer expires."""
     network = star(2, 100 * GBPS, US)
     loop_ps = PACKET_PS + 2 * US + ANSWER_PS
     starts = [0, PACKET_PS + 2 * loop_ps] if outage else [0, loop_ps, PACKET_PS + 3 * loop_ps]
@@ -194,7 +194,7 @@ def retry_time(losses: int, outage: bool) -> Measured:
 
 def retry_loss(max_replays: int | str) -> Measured:
     """Measure how much of a message arrives over links that all lose 1 % of their packets, with
-    credits and retry. With a limit on replays, packets that a port gives up are missing."""
+    credits and retry. With a replay limit, packets that a port gives up on are missing."""
     network = star(2, 100 * GBPS, US)
     faults = combine([LinkFault(np.arange(network.n_ports), loss=0.01)], network.n_ports)
     fabric = {"queue_discipline": "credits", "llr": {"max_replays": max_replays}}

@@ -1,4 +1,4 @@
-"""MRC: paths out under random loss, cables that are down, and a victim of an incast."""
+"""MRC: paths assumed bad under random loss, failed cables, and a victim of an incast."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tree(hosts_per_leaf: int, planes: int, spines: int) -> Network:
 
 def paths_out(loss: float, end: str) -> Measured:
     """Measure how many of a flow's 256 EVs are assumed bad, on average from 2 ms on, if the links
-    of hosts to switches lose packets."""
+    from hosts to switches lose packets."""
     experiment = Experiment(
         seed=1,
         topology={
@@ -63,8 +63,8 @@ def delivered(engine: Engine, since_ps: int, until_ps: int) -> Ints:
 
 
 def arrived(network: Network, flows: Sequence[Flow], port: int, carrier: bool) -> Floats:
-    """Return the rate of flows with a cable down, and without failures, in hosts' line rates;
-    `carrier`: its hosts and their peers know that it is down."""
+    """Return the rate of flows with a cable down and without failures, relative to hosts' line
+    rate; with `carrier`, its hosts and their peers know that it is down."""
     cable = np.array([port, int(network.port_peer[port])])
     broken = combine([LinkFault(cable, outages_ps=((50 * US, 10 * MS),))], network.n_ports)
     if carrier:
@@ -77,8 +77,8 @@ def arrived(network: Network, flows: Sequence[Flow], port: int, carrier: bool) -
 
 
 def port_down(carrier: bool) -> Measured:
-    """Measure the rate of a flow with one of the receiver's eight ports down, of the rate without
-    failures."""
+    """Measure the rate of a flow with one of the receiver's eight ports down, relative to its rate
+    without failures."""
     network = tree(2, 8, 8)
     port = int(network.node_first_port[3])
     with_fault, without = arrived(network, [(0, 3, LONG, 0)], port, carrier)
@@ -87,7 +87,7 @@ def port_down(carrier: bool) -> Measured:
 
 def uplink_down(uplinks: int) -> Measured:
     """Measure the rate of flows from all hosts of a leaf to another leaf's, with one uplink down.
-    Routing is static, so every flow learns from losses which paths are out."""
+    Routing is static, so every flow learns from losses which paths are bad."""
     network = tree(uplinks, 1, uplinks)
     leaf = int(network.port_node[network.port_peer[network.node_first_port[0]]])
     flows = [(i, uplinks + i, LONG, 0) for i in range(uplinks)]
@@ -97,8 +97,8 @@ def uplink_down(uplinks: int) -> Measured:
 
 
 def victim(transport: str, planes: int, seeds: int) -> Measured:
-    """Measure the rate of a flow beside an incast of seven others from its leaf to its receiver's
-    neighbor, of its rate alone, from 1 to 3 ms: its first window meets the others' windows. Leaves
+    """Measure the rate of a flow next to an incast of seven others from its leaf to its receiver's
+    neighbor, relative to its rate alone, from 1 to 3 ms, since first windows collide before. Leaves
     have an uplink per host and plane; mean over seeds."""
     network = tree(8, planes, 8)
     own, others = (0, 8, LONG, 0), [(i, 9, LONG, 0) for i in range(1, 8)]
@@ -114,7 +114,7 @@ def victim(transport: str, planes: int, seeds: int) -> Measured:
 
 def large_messages(loss: float) -> Measured:
     """Measure the mean rate of a permutation of 32 MB messages between 64 hosts if all links lose
-    packets, of that without losses."""
+    packets, relative to the rate without losses."""
     network = build_topology(
         "fat_tree", hosts_per_leaf=16, leaves=4, planes=8, host_rate=f"{2 * RATE_BPS}bps"
     )

@@ -1,8 +1,8 @@
-"""Published outcomes of other simulators, and outcomes that were predicted before they were known.
+"""Published outcomes of other simulators, and outcomes predicted before they were known.
 
 The setups, with the others' results, are in `simulators.toml`, `uec_outcomes.toml` and
-`predictions/`. Also the slow reference simulator, which is among the tests of a checkout: it is
-written from `netsim/engine/MODEL.md` alone and imports nothing of netsim.
+`predictions/`. They include the slow reference simulator in a checkout's tests, which is written
+from `netsim/engine/MODEL.md` alone and imports nothing from netsim.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def htsim(
     runs: Sequence[Sequence[float]],
     **ours: Any,
 ) -> Measured:
-    """Measure quantiles of completion times at the sender, in us, on the flows of a connection
-    matrix, else on permutations of our own.
+    """Measure quantiles of completion times at the sender, in us, for the flows of a connection
+    matrix, else for our own permutations.
 
     `tree` is hosts per leaf, leaves and Gbps; `runs` are the quantiles of each of their runs.
     """
@@ -92,7 +92,7 @@ def _quantiles(
 
 
 def _flows(network: Network, seed: int, matrix: Path | None) -> FlowTable:
-    """Return the flows of a matrix, or a permutation of our own, in whole packets."""
+    """Return the flows of a matrix, or our own permutation, in whole packets."""
     given: dict[str, Any] = {"size": 2_000_000, "load": 1.0}
     if matrix is None:
         rng = np.random.default_rng(seed)
@@ -108,7 +108,7 @@ def classes(
     experiment: str, column: str, n_flows: Sequence[int], published_ms: Sequence[Sequence[float]]
 ) -> Measured:
     """Measure median, mean and 99th percentile of completion times by size, in ms. A deviation
-    within two standard errors of a bootstrap is explained by few flows."""
+    within two bootstrap standard errors may be due to few flows."""
     (point,) = Experiment.load(built_in()[experiment]).points()
     flows = simulate(point).flows
     size, took = flows["size_bytes"], flows[column] / 1e9
@@ -148,7 +148,7 @@ def slowdowns(workload: int, short_bytes: int, long_bytes: int) -> Measured:
 
 
 def experiment_of(file: str, name: str, change: Mapping[str, Any] | None = None) -> Experiment:
-    """Return the experiment of a case of a file in `predictions`, with other values of keys."""
+    """Return the experiment of a case of a file in `predictions`, with some keys changed."""
     path = PREDICTIONS / file
     tree = _predictions(file)
     values = {**tree["cases"][name]["set"], **(change or {})}
@@ -160,8 +160,8 @@ def experiment_of(file: str, name: str, change: Mapping[str, Any] | None = None)
 def _predictions(file: str) -> dict[str, Any]:
     """Return a file in `predictions`, with the cases of its `table`, a CSV file in that folder.
 
-    Columns of the table with a dot are keys of the experiment, `sets` names tables of the file with
-    more of them, and columns such as `truth last_finish` are quantities, empty if unknown.
+    Table columns with a dot are experiment keys, `sets` names tables of the file with more keys,
+    and columns such as `truth last_finish` are quantities, empty if unknown.
     """
     tree = read_toml(PREDICTIONS / file)
     if "table" not in tree:
@@ -187,8 +187,8 @@ def _predictions(file: str) -> dict[str, Any]:
 def predicted(file: str) -> Measured:
     """Yield the prediction of each case of a file in `predictions`, and its outcome.
 
-    If a mended rule changed it, it has a second row. A quantity with `least` has a row for each
-    group of cases: the median ratio of ours to theirs, where theirs is at least that.
+    A prediction that a corrected rule changed has a second row. A quantity with `least` has a row
+    for each group of cases: the median ratio of ours to theirs, where theirs is at least `least`.
     """
     tree = _predictions(file)
     ratios = defaultdict(list)
@@ -230,8 +230,8 @@ def _compared(
 
 
 def sizes(hosts: int, radix: int, gbps: int, planes: int) -> Measured:
-    """Yield counts of a fat tree of two tiers: leaves, spines, cables of hosts, and the capacity of
-    those between switches in units of a host's port."""
+    """Yield counts of a two-tier fat tree: leaves, spines, host cables, and the capacity of
+    inter-switch cables in units of a host's port."""
     rate = f"{gbps * planes}Gbps"
     tree = build_topology("fat_tree", hosts=hosts, radix=radix, host_rate=rate, planes=planes)
     counted = inventory(tree)
@@ -250,8 +250,8 @@ def repeated(
     truth: Mapping[str, float] | None = None,
 ) -> Measured:
     """Simulate a case of a file in `predictions` again, as a `variant` with other values of keys
-    (`change`): means of its quantities over seeds from 1 on, against its outcome, or `truth`,
-    another of theirs."""
+    (`change`): means of its quantities over seeds from 1 on, against its outcome, or against
+    `truth`, another value of theirs."""
     tree = _predictions(file)
     case = tree["cases"][name]
     points = experiment_of(file, name, {**(change or {}), "seed": f"1..{seeds}"}).points()
@@ -265,8 +265,8 @@ def repeated(
 
 
 def slow_link(transport: Params, fabric: Params, seeds: int) -> Measured:
-    """Measure the mean and the least rate of 128 flows, a permutation, in Gbps. One link of a core
-    down has a tenth of its rate; rates are over 30 ms, means over seeds."""
+    """Measure the mean and the lowest rate of a permutation of 128 flows, in Gbps. One downlink of
+    a core has a tenth of its rate; rates are over 30 ms, means over seeds."""
     rates = []
     for seed in range(1, seeds + 1):
         content = {
@@ -291,8 +291,8 @@ TESTS = CHECKOUT / "tests"
 
 
 def departures(seeds: tuple[int, int], length: int, **named: bool) -> Measured:
-    """Compare random cases, with this many transmissions, to the reference: every departure of a
-    packet, flows, tasks and counters. `seeds` is the half-open range of their seeds."""
+    """Compare random cases, with this many transmissions, with the reference: every packet
+    departure, flows, tasks and counters. `seeds` is the half-open range of their seeds."""
     if str(TESTS) not in sys.path:
         sys.path.insert(0, str(TESTS))
     check = import_module("agreement").check
@@ -309,11 +309,11 @@ def departures(seeds: tuple[int, int], length: int, **named: bool) -> Measured:
     yield {"count": seeds[1] - seeds[0], "ours": ours, "theirs": theirs, "why": why}
 
 
-COUNTED = 1000  # packets from which on a count is compared
+COUNTED = 1000  # minimum number of packets for a count to be compared
 
 UEC_PACKET, RATE_GBPS = 4150, 100
 DIAMETERS = {2: (4, 29, 6, 24), 3: (6, 43, 9, 35)}
-"""By tiers: links of the longest path, queue and ECN thresholds in packets."""
+"""By number of tiers: links of the longest path, queue and ECN thresholds in packets."""
 
 ONE_CONNECTION = {"1f10m1p": "1f1m10p", "1f10m10p": "1f1m100p"}
 """Matrices of several messages in a connection, and of one message with as many packets."""
@@ -323,15 +323,15 @@ TREES = {"leaf_spine_1024_oversub.topo": 4.0, "leaf_spine_1024_oversub_8-1.topo"
 
 
 def uec_outcomes(plans: Path, *files: Path, pattern: str) -> Measured:
-    """Measure the plans of a validate.csv whose name contains `pattern`: last finish,
-    retransmissions and ACKs.
+    """Measure last finish, retransmissions and ACKs of the plans in a validate.csv whose name
+    contains `pattern`.
 
     Repository ultraethernet/uet-htsim, htsim/sim/datacenter: validate_outputs has the outcomes of
-    its plans of 2025-08, connection_matrices and topologies their inputs. A line for each plan:
-    case, options, first_us, last_us, new_pkts, rtx_pkts, acks and more. Its rules are taken as they
-    are: base round trip of the network, all arrivals counted in ACKs, queues of one bandwidth-delay
-    product, also on slow links, paths that are good if packets are trimmed at the last hop, and no
-    marks there if receivers give credits.
+    its plans of 2025-08, connection_matrices and topologies their inputs. Each plan is a line:
+    case, options, first_us, last_us, new_pkts, rtx_pkts, acks and more. We use its rules: base
+    round trip of the network, all arrivals counted in ACKs, queues of one bandwidth-delay product,
+    also on slow links, paths that are good if packets are trimmed at the last hop, and no marks
+    there if receivers give credits.
     """
     with plans.open(newline="", encoding="utf-8") as lines:
         rows = [row for row in csv.DictReader(lines) if pattern in row["case"]]

@@ -1,4 +1,4 @@
-"""PIE: drops arriving packets at random, so often that the queueing delay becomes a target.
+"""PIE: drops arriving packets at random, to hold the queueing delay at a target.
 
 A separate queue discipline, for the group theory; netsim runs it like a user's. Every `update` the
 drop probability rises by alpha times the delay above the target and beta times the delay's growth.
@@ -18,8 +18,8 @@ PARAMS = [
 ]
 
 CLASS_STATE = (
-    ("chance", float),  # that a packet is dropped
-    ("sum", float),  # of the chances since the last drop
+    ("chance", float),  # drop probability
+    ("sum", float),  # of drop probabilities since the last drop
     ("delay", float),  # at the last update, seconds
     ("last_delay", float),
     "next_ps",  # update
@@ -30,7 +30,7 @@ CLASS_STATE = (
 ALPHA, BETA = 0.125, 1.25  # per second of delay
 PURPOSE_PIE = 40
 STEPS = ((1e-6, 2048), (1e-5, 512), (1e-4, 128), (1e-3, 32), (1e-2, 8), (1e-1, 2))
-"""Up to these chances, changes are divided by these numbers; RFC 8033, section 4.2."""
+"""Up to these probabilities, changes are divided by these numbers; RFC 8033, section 4.2."""
 
 check = drop_tail.check
 
@@ -51,7 +51,7 @@ def admit(env, now, port, pkt):
 
 
 def drops(env, port, queue):
-    """Draw; never soon after a drop, always long after one."""
+    """Decide at random whether to drop: never soon after a drop, always long after one."""
     queue.sum += queue.chance
     if queue.sum < 0.85:
         return False

@@ -1,4 +1,4 @@
-"""Run cases and keep their outcomes in one file, rewritten after each case, and as a page."""
+"""Run cases and write their outcomes to one file, rewritten after each case, and a page."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Outcome:
 def select(names: Sequence[str], full: bool) -> list[Name]:
     """Return the cases of these groups (GROUP or GROUP/CASE), quick ones unless `full`.
 
-    A case that is named is chosen in either way. Raises InputError for an unknown name, and for a
-    named group that needs a checkout where there is none.
+    A case named explicitly is always chosen. Raises InputError for an unknown name, and for a named
+    group that needs a checkout if there is none.
     """
     chosen: list[Name] = []
     for name in names or GROUPS:
@@ -81,14 +81,14 @@ def needs_checkout(group: str) -> bool:
 
 
 def expected_s(todo: Iterable[Name], earlier: Iterable[Outcome]) -> dict[Name, float]:
-    """Return about how long each case takes on one core: as before, where that was measured."""
+    """Estimate how long each case takes on one core: as long as last time, if measured."""
     took = {one.name: one.seconds for one in earlier if not one.count(Verdict.NEEDS_DATA)}
     return {name: took.get(name, cases(name[0])[name[1]].seconds) for name in todo}
 
 
 @cache
 def _code() -> str:
-    """Return a hash of the code and the tables that decide outcomes."""
+    """Return a hash of the code and tables that decide outcomes."""
     digest = hashlib.sha256(json.dumps(code_inputs(), sort_keys=True).encode())
     folders = [Path(one) for name in BY_USE for one in import_module(f"netsim.{name}").__path__]
     files = [*(file for one in folders for file in one.glob("*.py")), *PACKAGE.rglob("*.toml")]
@@ -108,7 +108,7 @@ def key_of(name: Name, data: Path | None) -> str:
 def divide(
     chosen: Sequence[Name], earlier: Sequence[Outcome], data: Path | None
 ) -> tuple[dict[Name, Outcome], list[tuple[Name, str]]]:
-    """Return earlier outcomes that still hold, and the cases to measure with their keys."""
+    """Return earlier outcomes that are still valid, and the cases to measure with their keys."""
     keys = {name: key_of(name, data) for name in chosen}
     holds = {
         one.name: one
@@ -131,7 +131,7 @@ def measure(name: Name, key: str, data: Path | None) -> Outcome:
 
 
 def measured(todo: Sequence[tuple[Name, str]], data: Path | None, jobs: int) -> Iterator[Outcome]:
-    """Run cases, several at a time, and yield their outcomes as they come."""
+    """Run cases, several at a time, and yield their outcomes as they finish."""
     if jobs == 1 or len(todo) < 2:
         for name, key in todo:
             yield measure(name, key, data)
@@ -243,7 +243,7 @@ LEAST = 1e-5  # smallest error in the picture of errors; 0 has no logarithm
 
 
 def number(row: TableRow, which: str) -> str:
-    """Return a value with its unit; a range where they have one."""
+    """Return a value with its unit, or their range if they have one."""
     value = row[which]
     if value is None:
         return "-"
@@ -262,7 +262,7 @@ def percent(share: float | None, *, sign: bool = False) -> str:
 
 
 def write_page(page: Path, file: Path) -> None:
-    """Write the page of a file of results; beside it, under its name, a copy and the pictures."""
+    """Write the page of a result file and, next to it under its name, a copy and the pictures."""
     from netsim.plots.style import save
 
     text = file.read_text("utf-8")
@@ -304,7 +304,7 @@ def _lines(content: Mapping[str, Any], name: str) -> Iterator[str]:
 
 
 class Expected(NamedTuple):
-    """Errors of the rows that answer a question, sorted, and of the rows predicted before."""
+    """Sorted errors of the rows that answer a question, and of the rows predicted in advance."""
 
     question: str
     errors: list[float]
@@ -321,7 +321,7 @@ def expected(rows: Sequence[TableRow]) -> Iterator[Expected]:
 
 
 def interval(errors: Sequence[float]) -> str:
-    """Return the range that has nine in ten of sorted errors, without the ends; all of a few."""
+    """Return the range of the middle nine tenths of sorted errors; of all if there are few."""
     cut = len(errors) // 20
     ends = (percent(errors[n], sign=True) for n in (cut, -1 - cut))
     return " to ".join(ends)
@@ -353,7 +353,7 @@ def _failures(rows: Sequence[TableRow]) -> Iterator[str]:
 
 
 def _table(rows: Sequence[TableRow]) -> Iterator[str]:
-    """Yield the rows of a group; a repeated source is a ditto mark."""
+    """Yield the rows of a group; a ditto mark replaces a repeated source."""
     yield "| case | ours | theirs | error | tolerance | verdict | source |"
     yield "|---|---|---|---|---|---|---|"
     above = ""
