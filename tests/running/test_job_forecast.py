@@ -11,6 +11,7 @@ from raises_input import fails, mentions
 from netsim.cli import app
 from netsim.results import load_result
 from netsim.workloads.job.load import load_job
+from netsim.workloads.reports.job import forecast_text
 from netsim.workloads.training.forecast import by_formula, distortion_of, shares
 from netsim.workloads.training.sample import sample_job
 
@@ -142,6 +143,8 @@ def test_slowest_group_makes_the_forecast(run: Any) -> None:
     whole, part = (load_result(out).summary["job"] for out in ("whole", "sample"))
     assert part["forecast"]["step_ps"] == pytest.approx(whole["step_ps"], rel=0.05)
     assert abs(part["forecast"]["residual"]) < 0.03  # 0.2 if the mean of the groups counted
+    assert "rough" not in outcome.stdout
+    assert "by +20 %" in forecast_text({**part["forecast"], "residual": 0.2})
 
 
 def test_faults_in_scaled_sample_need_consent(run: Any) -> None:

@@ -221,7 +221,14 @@ def forecast_text(found: Mapping[str, Any]) -> str:
     most = max(by, key=lambda name: abs(by[name]))
     forecast, formula = (format_time(round(one["step_ps"]), 4) for one in (found, found["formula"]))
     apart = f"{100 * found['difference']:+.1f} %"
-    return f"forecast {forecast}; formula {formula} ({apart}, most of it {most}: {by[most]:+.1f} %)"
+    text = f"forecast {forecast}; formula {formula} ({apart}, most of it {most}: {by[most]:+.1f} %)"
+    if abs(found["residual"]) > ROUGH:
+        apart = f"{100 * found['residual']:+.0f} %"
+        text += f"; a rough guess: the sample's step differs from its parts by {apart}"
+    return text
+
+
+ROUGH = 0.1  # residual above which a forecast is called rough
 
 
 def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:
