@@ -54,9 +54,9 @@ def build_direct(
     cables: Sequence[Cables],
     shape: tuple[int, ...] = (),
 ) -> Network:
-    """Return a network of switches, tier by tier (their names), with hosts at the first tier.
-    Hosts are numbered switch by switch, and a switch's ports lead to its hosts first. `shape`: of
-    the grid of these switches (`Network.shape`)."""
+    """Return a network of switches, tier by tier (their names), with hosts at the first tier. Hosts
+    are numbered switch by switch, and a switch's ports lead to its hosts first. `shape` is the grid
+    of these switches (`Network.shape`)."""
     n_edges, n = len(switches[0]), sum(map(len, switches))
     n_hosts = n_edges * hosts_per_switch
     ends = np.concatenate([one.ends.reshape(-1) for one in cables])

@@ -9,8 +9,8 @@ Cable k of a group is at its switch k // h. `arrangement`: it leads to group k, 
 ("absolute"), or to the group k + 1 further on ("relative").
 
 Packets take minimal routes: a cable within the group, one to the destination's group, and one
-there. Another route may have as few cables, two of them between groups; packets do not take it
-unless links are down.
+within that group. Other routes, with two cables between groups, may be as short; packets take them
+only if links are down.
 
 Hosts and switches are numbered group by group; g3_s1 is a switch.
 

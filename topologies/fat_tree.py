@@ -307,7 +307,7 @@ def _exact(ratio: float) -> Fraction:
 
 
 def _refuse_others(name: str, others: Sequence[Param], params: Params) -> None:
-    """Refuse other parameters without their default that `name` replaces."""
+    """Refuse parameters that `name` replaces, unless they have their defaults."""
     for other in others:
         if params[other.name] != other.convert(other.default):
             raise InputError(f"conflicts with {name}", key=f"topology.{other.name}")

@@ -1,8 +1,8 @@
 """Jellyfish: a random graph of switches that all have the same number of cables.
 
-`switches` have `degree` cables to others each, drawn from `graph_seed`: cables between random
-switches with free ports and, where only one switch has free ports left, in place of another random
-cable. Packets take all shortest paths. Hosts are numbered switch by switch.
+Each of the `switches` has `degree` cables to others, drawn with `graph_seed`: cables join random
+switches with free ports; if no more can be joined, a switch with free ports is inserted into a
+random cable. Packets take all shortest paths. Hosts are numbered switch by switch.
 
 Singla, Hong, Popa and Godfrey, "Jellyfish: Networking Data Centers Randomly", NSDI 2012, which
 routes over the k shortest paths.
@@ -63,7 +63,7 @@ def _draw(n: int, degree: int, random: Rng) -> Ints:
         if pairs:
             connect(*pairs[0])
             continue
-        # Whoever has free ports is connected to all others that do: take another cable apart.
+        # All switches with free ports are already connected to each other: split another cable.
         a = int(random.choice(open_switches))
         b = int(random.choice([k for k in range(n) if k != a and k not in peers[a]]))
         connect(b, int(random.choice(sorted(peers[b]))), -1)

@@ -29,8 +29,8 @@ PARAMS = [
 
 
 def build(params: Params) -> Network:
-    """Return the network of `params` (see PARAMS). Raises InputError if no plane is left,
-    and if the planes' topology does."""
+    """Return the network of `params` (see PARAMS). Raises InputError if no plane is left, and the
+    same InputErrors as the planes' topology."""
     planes = params["planes"] - (params["last_plane_rate_fraction"] == 0)
     if not planes:
         message = "the only plane is broken"

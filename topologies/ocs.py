@@ -30,7 +30,7 @@ with co-packaged optics, and the queues represent queues in its memory.
   last as long as needed, `day_margin` longer as packets do not all arrive at once, and at least
   `shortest_day` (default: the largest packet). These are one-way (`bidirectional = false`). All
   slots repeat, stretched to `period`; all switches have the same matching at a time, so that a
-  rack's uplinks act as one. At most `max_matchings` are kept, with the most bytes.
+  rack's uplinks act as one. At most `max_matchings` matchings, with the most bytes, are kept.
 
 `control_delay`: demand-aware circuits wait for the demand to be collected and matchings to be
 distributed. Permanent ones start this long after time 0, plus a night; otherwise each period begins
@@ -40,7 +40,7 @@ are up at time 0.
 `reconfigure = "per_phase"`: each level of the traffic (flows with equally long chains of flows
 before them) is a separate demand, with "greedy" circuits. The switches begin to reconfigure
 `control_delay` after all flows of a level are delivered (default 20 us, in which the last
-acknowledgments pass). Consecutive levels that need the same circuits are one. Packets use the
+acknowledgments pass). Consecutive levels that need the same circuits are merged. Packets use the
 circuits of their level.
 
 `prediction_error` is the share of the bytes between two racks that is expected between two others,
@@ -606,7 +606,7 @@ def _schedules(params: Params, matchings: Ints) -> list[Schedule]:
 
 def _moments(params: Params, schedules: Sequence[Schedule]) -> Iterator[Moment]:
     """Yield the instants of a period, or some of them, at which a rotor leaves paths. That is
-    `drain_time` before its reconfiguration; at no time are fewer circuits up."""
+    `drain_time` before its reconfiguration, when the fewest circuits are up."""
     racks, slot_ps, drain_ps = params["racks"], params["slot"] or SLOT_PS, params["drain_time"]
     night_ps, n_slots = _night_ps(params), len(schedules[0].matchings)
     begins = [(one.offset_ps, slot) for slot in range(n_slots) for one in schedules]

@@ -47,7 +47,7 @@ PARAMS = [
 
 def build(params: Params) -> Network:
     """Return the network of `params` (see PARAMS). Raises InputError for datacenters that cannot be
-    connected, or as their topologies do."""
+    connected, and the same InputErrors as their topologies."""
     if (params["link_rate"] is None) == (params["capacity_per_host"] is None):
         message = "exactly one of link_rate and capacity_per_host is required"
         raise InputError(message, key="topology.link_rate", hint='such as link_rate = "400Gbps"')

@@ -8,7 +8,7 @@ the flow at a rate R_C, initially line rate (reaction point). On a CNP
 
 and alpha = (1 - g) alpha in every ``alpha_interval`` without one. The rate increases every
 ``rate_interval`` and every ``byte_counter`` bytes; T and B count these events since the last cut.
-With the counts before it, an event does
+With the counts before it, an event applies
 
     R_T += 0           if max(T, B) < F    (fast recovery)
     R_T += k R_HAI     if min(T, B) > F    (hyper increase, the k-th)
@@ -22,14 +22,14 @@ Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015,
 figure 7.
 
 The defaults are the paper's, with rates and bytes scaled to the line rate, and HPCC's window. With
-it, marks only above one bandwidth-delay product finish permutations, incasts and open arrivals at
-10 to 1600 Gbps as soon as the best preset does. Presets have no window unless they say so, and
-their own ECN thresholds and buffers, for their line rate: paper-40g; author-ns3 (40 Gbps), the
+this window, marking only above one bandwidth-delay product finishes permutations, incasts and open
+arrivals at 10 to 1600 Gbps as soon as the best preset does. Presets have ECN thresholds and buffers
+for their line rate, and no window unless they set one: paper-40g; author-ns3 (40 Gbps), the
 simulations of bobzhuyb/ns3-rdma; cx4 (25 Gbps) and cx4-100g, the Mellanox NIC of HPCC's artifact;
-simai-400g, of aliyun/SimAI; 800g, the paper's scaled. As in HPCC's and SimAI's switches, cx4,
-cx4-100g and simai-400g mark at dequeue (`fabric.ecn.at`), which ends a burst's start sooner. With
-author-ns3 and only two flows, the faster one gains more from hyper increase, which the byte counter
-triggers.
+simai-400g, of aliyun/SimAI; 800g, the paper's values, scaled. As in HPCC's and SimAI's switches,
+cx4, cx4-100g and simai-400g mark at dequeue (`fabric.ecn.at`), which ends a burst's start sooner.
+With author-ns3 and only two flows, the faster one gains more from hyper increase, which the byte
+counter triggers.
 """
 
 from netsim.blocks import go_back_n, pacing, traffic_classes

@@ -11,10 +11,10 @@ end, the sender sends a stop.
 
 Cho, Jang and Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM
 2017; the control law is from the authors' ns-2 code (kaist-ina/ns2-xpass, xpass.cc). Data is
-dropped only by failed links and with several ports per NIC: a receiver shapes credits for all
-ports together, so too many flows may use one, whose queue overflows. A request or
-stop says how much was sent; the receiver then asks for everything from the first missing packet on
-(NACK), as that code does.
+dropped only by failed links and with several ports per NIC: a receiver shapes credits for all ports
+together, so too many flows may use one port, whose queue then overflows. A request or stop says how
+much was sent; the receiver then asks for everything from the first missing packet on (NACK), as
+that code does.
 """
 
 from netsim.blocks import rto, rtt
@@ -105,7 +105,7 @@ GOT = 0
 
 
 def check(params, packets):
-    """Credits are not smaller than all other packets, or larger."""
+    """Yield an error for credits smaller, or larger, than all other packets."""
     size, spread = params["credit_bytes"], params["credit_spread"]
     least = min(packets.control_bytes, packets.header_bytes + 1) + spread
     most = max(packets.control_bytes, packets.data_bytes) - spread
@@ -120,8 +120,8 @@ def check(params, packets):
 
 
 def control_packets(params, packets, bdp_packets):
-    """Return a request, a stop, a credit per packet, and the credits left at the end. The latter
-    are a round trip's worth, at twice the initial rate."""
+    """Return the number of control packets: a request, a stop, a credit per packet, and the credits
+    left at the end, a round trip's worth at twice the initial rate."""
     initial_rate = params["initial_rate"] * (packets / SHORT_FLOW).clip(max=1.0)
     return 2 + packets + bdp_packets * (2 * initial_rate).clip(max=1.0)
 

@@ -12,8 +12,8 @@ and PlatformLab/HomaModule.
 
 A flow is one message without a response. A response would acknowledge it, so here the receiver
 sends an ACK when all data has arrived. After a silence a receiver requests (RESEND) granted bytes
-that it has not received. A sender that has not sent it, or just did, replies BUSY. A sender that
-hears nothing asks (NEED_ACK) and gets an ACK, or a RESEND if nothing has arrived.
+that it has not received. A sender that has not sent them, or only just did, replies BUSY. A sender
+that hears nothing asks (NEED_ACK) and gets an ACK, or a RESEND if nothing has arrived.
 
 While shorter messages are served, packets of a low class may wait in the last switch for longer
 than a silence, although they are not lost. So, beyond the paper and Linux, a receiver sends no
@@ -93,7 +93,7 @@ PRESETS = {
 }
 
 # Lost packets wait for a timeout, so queues must hold the unscheduled packets of an incast: at any
-# rate those of 133 senders are 200 products.
+# rate, 200 products hold those of 133 senders.
 FABRIC = {
     "queue_discipline": "drop_tail",
     "routing": "spray_permutation",
@@ -146,7 +146,7 @@ def setup(env, tx, rx):
 
 
 def first_scheduled(par):
-    """Return the highest class of granted packets; unscheduled ones have those above."""
+    """Return the highest class of granted packets; unscheduled packets use the classes above it."""
     return min(cutoffs_below(par, INF) + 1, par.priorities - 1)
 
 
@@ -319,8 +319,8 @@ def listen(env, now, rx):
 def starves(env, now, rx):
     """Return whether a silent message may wait behind shorter ones.
 
-    The shortest message and fully granted messages do not: packets waiting in a lower class,
-    which it had earlier, count as lost.
+    The shortest message and fully granted messages do not: their packets that still wait in an
+    earlier, lower class count as lost.
     """
     shortest = env.host.n_active > 0 and env.host.active[0] == rx.flow
     if shortest or rx.granted == rx.n_packets or rx.all_before >= rx.waits_upto:

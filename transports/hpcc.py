@@ -15,14 +15,14 @@ Packets have room for the records of five switches, as many as three tiers have;
 longer path are not recorded. The authors' records take 42 bytes of every data packet and
 acknowledgment. They count here only if added to the experiment's header_bytes and control_bytes.
 
-W_AI defaults to the paper's rule for ten flows on a link. As a share of the largest window it
-adds the same load at any rate: N flows keep a queue of 0.005 N bandwidth-delay products, less the
-idle 5 %. The preset ``paper`` has the authors' W_AI, for 125 flows and packets of 1000 bytes. That
+W_AI defaults to the paper's rule for ten flows on a link. As a share of the largest window it adds
+the same load at any rate: N flows keep a queue of 0.005 N bandwidth-delay products, minus the 5 %
+left idle. The preset ``paper`` has the authors' W_AI, for 125 flows and packets of 1000 bytes. That
 is too little where a flow has about a packet per round trip: a queued packet raises U above
-``eta``, the window shrinks at each such load, and little but W_AI restores it. Of 32 flows at 10
-Gbps with packets of 4 KiB, half stay at ``min_rate``, and the link is idle for a fifth of the time.
-Additive steps (``max_stage``) make a window that a burst cut to 2 % wait as many round trips before
-it grows.
+``eta``, the window shrinks at each such load, and W_AI is almost all that restores it. Of 32 flows
+at 10 Gbps with packets of 4 KiB, half stay at ``min_rate``, and the link is idle for a fifth of the
+time. With additive steps (``max_stage``), a window that a burst cut to 2 % waits that many round
+trips before it grows.
 """
 
 from netsim.blocks import go_back_n, pacing, traffic_classes

@@ -1,18 +1,17 @@
 """MRC: multipath reliable connection, a table of paths per flow with NSCC's window.
 
 A packet takes one of the flow's entropy values (EVs), each a path: the least loaded port, and in
-its plane the next EV in a pseudo-random order. An EV of a marked packet, or of one trimmed before
-the last hop, is passed over once; the EV of a lost packet is assumed bad until a probe is answered
-(`netsim/blocks/entropy_values.py`). The window, retransmissions of trimmed packets, and the times
-of acknowledgments follow NSCC (`netsim/blocks/ultra_ethernet.py`).
+its plane the next EV in a pseudo-random order. The EV of a packet that was marked, or trimmed
+before the last hop, is skipped once; the EV of a lost packet is assumed bad until a probe is
+answered (`netsim/blocks/entropy_values.py`). The window, retransmissions of trimmed packets, and
+the times of acknowledgments follow NSCC (`netsim/blocks/ultra_ethernet.py`).
 
-Lost packets: while a packet is missing although others arrived that were sent `reordering`
-bandwidth-delay products later, acknowledgments report on the blocks with such packets, oldest gap
-first and in turn. The sender resends missing packets, oldest first, unless it did so less
-than half that time before it sent the packet that caused the report. After silence of `reordering`
-base round trips, as at the end of a message, the sender asks for such reports, up to four at once;
-a timeout is the last resort. At most `psn_range` packets are on their way, from the oldest missing
-one.
+Lost packets: while a packet is missing although packets sent `reordering` bandwidth-delay products
+later have arrived, acknowledgments cycle through the blocks with such gaps, oldest first. The
+sender resends missing packets, oldest first, unless it did so less than half that time before it
+sent the packet that caused the report. After silence of `reordering` base round trips, as at the
+end of a message, the sender asks for such reports, up to four at once; a timeout is the last
+resort. At most `psn_range` packets, counted from the oldest missing one, are in flight.
 
 Control packets and trimmed headers have a separate class, above data. Ports to hosts do not
 mark, so a mark means that some paths are busier than others. Acknowledgments and answers return
@@ -21,7 +20,7 @@ that are down, here or at the peer, are not used.
 
 OCP Multipath Reliable Connection (2026). Its interface, which sets the gains of NSCC, is in the
 repository opencomputeproject/OCP-Multipath-Reliable-Connection (mrc.h, mrc_ctl.h). Its rules for
-losses, probes, and acknowledgments are not published: those here are netsim's.
+losses, probes, and acknowledgments are not published; the rules here are netsim's.
 """
 
 from netsim.blocks import (
@@ -62,7 +61,7 @@ PARAMS = [
 FABRIC = {**bdp_queues.FABRIC, "ecn": {**bdp_queues.FABRIC["ecn"], "last_hop": False}}
 
 # Kinds of packets: an acknowledgment that reports on a block with lost packets, a request for such
-# reports, and one of them.
+# reports, and such a report.
 GAPS, ASK, ANSWER = 12, 3, 14
 ANSWERS = 4
 FEWEST = 8  # packets of reordering
@@ -157,7 +156,7 @@ def on_timer(env, now, tx, k):
             tx.sent_ps = now
         set_timer(env, now, tx, SILENCE, tx.sent_ps + 2 * tx.period_ps)
     else:
-        # Of the others it is not known which have arrived.
+        # It is not known which of the other packets have arrived.
         entropy_values.lost(env, now, tx, tx.oldest)
         ultra_ethernet.repair_all(env, now, tx)
 

@@ -3,8 +3,8 @@
 Switches trim packets that do not fit to their headers, so the receiver learns of every packet
 immediately. It acknowledges data and refuses a bare header (NACK). For either it sends a PULL, one
 per packet time of its link, in round-robin order among its senders. Each pull lets the sender send
-one packet, refused ones first. With `queue_discipline = "trim_return"` switches return headers for
-which their queue has no room.
+one packet, refused ones first. With `queue_discipline = "trim_return"` switches return headers that
+do not fit in their queue.
 
 Handley et al., "Re-architecting datacenter networks and stacks for low latency and high
 performance", SIGCOMM 2017, sections 3.1 and 3.2.
@@ -59,10 +59,11 @@ FABRIC = {
 
 PRESETS: dict[str, dict[str, object]] = {"paper": {}, "htsim": {}, "800g": {}}
 
-# The paper's queues hold eight packets of 9 KB (section 3.1), at 10 Gbps; those of its simulator,
-# csg-htsim, eight packets at any rate. Where a bandwidth-delay product is 200 packets (8 us at 800
-# Gbps) they would run empty while pulls are in flight, so the default adds that product. A lost
-# header waits for the timeout: eight products hold those of the first windows of 300 senders.
+# The paper's queues hold eight packets of 9 KB (section 3.1), at 10 Gbps; the queues of its
+# simulator, csg-htsim, hold eight packets at any rate. Where a bandwidth-delay product is 200
+# packets (8 us at 800 Gbps) such queues would run empty while pulls are in flight, so the default
+# adds that product. A lost header waits for the timeout: eight products hold the headers of 300
+# senders' first windows.
 PRESET_FABRIC = {
     "paper": {"queue_bytes": "72KB", "header_queue_bytes": "1MB"},
     "htsim": {"queue_bytes": "8pkt", "header_queue_bytes": "1MB"},

@@ -21,9 +21,9 @@ with the same base round trip, the network's longest, and lower it to their meas
 `ack_report = "all"`, an acknowledgment counts all packets that have arrived, which frees the window
 for packets that its bitmap does not cover.
 
-With `rules = "2024"`, windows follow that simulator as of August 2024: the fair increase is added
-below the target as well, increases take effect every 8,000 bytes, quick adapt uses the average
-delay, and a packet may exceed the window. Outcomes published for 8,192 hosts are of those rules.
+With `rules = "2024"`, windows follow that simulator as of August 2024: the fair increase is also
+added below the target, increases take effect every 8,000 bytes, quick adapt uses the average delay,
+and a packet may exceed the window. The results published for 8,192 hosts use those rules.
 """
 
 from netsim.blocks import bdp_queues, reports, ultra_ethernet

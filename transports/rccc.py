@@ -1,15 +1,15 @@
 """RCCC: Ultra Ethernet's receiver credits, alone or together with NSCC's window.
 
 A sender starts with credit for a window, which lasts until it hears from the receiver. Every data
-packet says up to where its sender wants credit (the target). A receiving host paces pulls, each
-with credit for up to `pull_bytes`, at a little less than its link's rate: first, in turn, to flows
-below their target, and else, in turn, to the others, at most a window beyond their target. A packet
-may be sent while credit is above zero. Trimmed packets are refused and sent again, first of all,
-when credit allows it. After a timeout a sender that may not send asks for credit.
+packet carries the total credit that its sender wants (the target). A receiving host paces pulls,
+each with credit for up to `pull_bytes`, at a little less than its link's rate: round-robin among
+flows below their target or, if there are none, among the others, up to a window beyond their
+target. A packet may be sent while credit is above zero. Trimmed packets are refused, and sent again
+before all others when credit allows it. After a timeout a sender that may not send asks for credit.
 
 With `idle_requests = false`, as in the simulator, it asks only if packets are outstanding: a short
 flow to a host with long flows, with all its packets trimmed or delivered, may wait for their end.
-We could not check the text of the specification.
+These rules were not checked against the text of the specification.
 
 With `sender_window`, NSCC's window limits a sender as well; a trim at the last hop does not shrink
 it, since credits prevent more. With `oversubscription` above 1, a host without `sender_window`
@@ -131,7 +131,7 @@ def allowed(env, tx):
 
 
 def note_sender(env, tx):
-    """Count the flow among the host's flows that may send, or no longer."""
+    """Update whether the flow counts among the host's flows that may send."""
     may_send = 1 if allowed(env, tx) else 0
     env.host.n_senders += may_send - tx.may_send
     tx.may_send = may_send
@@ -152,7 +152,7 @@ def build_packet(env, now, tx, pkt):
 
 
 def target(env, tx):
-    """Return up to how many quanta the sender wants to be pulled."""
+    """Return the total number of quanta that the sender wants to be pulled."""
     full = full_packet_bytes(env)
     new = tx.n_packets - tx.next_seq
     wanted = (new + tx.n_rtx) * full
@@ -232,7 +232,7 @@ def raise_target(env, now, rx, pkt):
 
 
 def want_pull(env, now, rx):
-    """List the flow for a pull, with the credit that it wants then."""
+    """List the flow for a pull of the credit that it wants at that time."""
     append(env, rx, WANTING)
     set_host_timer(env, now, PULLS, max(now, env.host.next_pull_ps))
 

@@ -25,10 +25,10 @@ PRESETS: dict[str, dict[str, object]] = {
     "spectrum-x": {"reorder_packets": 4096},
 }
 
-# A link must not go idle while it is resumed. That takes the product of its rate and its own round
-# trip, a quarter of the path's on four equal links: at 800 Gbps 48 packets of 4160 bytes. The rest
-# is about what a switch of 100 Gbps has per port; less lets pauses spread. csg-htsim has 12 and 15
-# packets at any rate.
+# A link must not go idle while it is resumed. That requires the product of its rate and its own
+# round trip (a quarter of the path's on four equal links): 48 packets of 4160 bytes at 800 Gbps.
+# The rest is about the per-port buffer of a 100 Gbps switch; with less, pauses spread. csg-htsim
+# uses 12 and 15 packets at any rate.
 PRESET_FABRIC = {
     "htsim": {"xoff_bytes": "15pkt", "xon_bytes": "12pkt"},
     "800g": {"xoff_bytes": "120pkt", "xon_bytes": "96pkt"},

@@ -63,8 +63,8 @@ PARAMS = [
               round_trips=RTO_ROUND_TRIPS),
 ]  # fmt: skip
 
-# In queues that follow the rate, the gains for 800 Gbps do as well at 10 to 400 Gbps. A flow whose
-# window quick adapt sets to two packets needs many round trips for the feedback that presets
+# With queues that scale with the rate, the gains for 800 Gbps also suit 10 to 400 Gbps. A flow
+# whose window quick adapt sets to two packets needs many round trips for the feedback that presets
 # ignore, long after the queue has drained: incasts of 32 x 500 KB at 800 Gbps end 65 % later.
 PRESETS = {
     "100g": {
@@ -83,8 +83,8 @@ PRESETS = {
     },
 }
 
-# The authors' queues hold one product. Half of one serves permutations and open arrivals as well,
-# and short incasts at 1600 Gbps end twice as soon.
+# The authors' queues hold one product. Half of one serves permutations and open arrivals equally
+# well, and short incasts at 1600 Gbps end twice as soon.
 FABRIC = {
     **bdp_queues.FABRIC,
     "queue_bytes": "0.5bdp+8pkt",

@@ -52,14 +52,14 @@ PARAMS = [
 ]  # fmt: skip
 
 PRESETS = {
-    # At 100 Gbps the default target allows 59 queued packets of 4160 bytes on a path of four
-    # links of 1 us. These allow as many at their rate; no set is published.
+    # At 100 Gbps the default target allows 59 queued packets of 4160 bytes on a path of four links
+    # of 1 us. The presets allow as many at their rate; no parameters are published for these rates.
     "scaled-400g": {"base_target": "6.7us", "hop_scaling": "2.2us", "fs_range": "25us"},
     "scaled-800g": {"base_target": "4.3us", "hop_scaling": "2.1us", "fs_range": "12.5us"},
 }
 
-# 35 products are 1000 packets at 100 Gbps. A queue of 1000 packets at any rate is shorter than the
-# target delay at 800 Gbps, so drops would end an incast's flows at timeouts.
+# 35 bandwidth-delay products are 1000 packets at 100 Gbps. A queue of 1000 packets at any rate is
+# shorter than the target delay at 800 Gbps, so drops would end an incast's flows at timeouts.
 FABRIC = {
     "queue_discipline": "drop_tail",
     "routing": "ecmp",

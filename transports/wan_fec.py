@@ -22,11 +22,11 @@ The default, k = 200 and m = 5, is for p = 0.1 %: P = 8.1e-8, so one in 180,000 
 burst of d losses costs each one packet.
 
 Repair. If c packets are missing from a block that was sent completely, the receiver sends
-NACK(block, c), and the sender c + m new parity packets, as NORM does (RFC 5740, section 1); these
-fail no more often than a block. They need the flow's rate and are next in the queue for it.
-After a round trip and `probe_after` of silence the sender makes the receiver repeat its NACKs, or
-the final acknowledgment. Packets should arrive in order (one path per flow); otherwise blocks may
-be repaired unnecessarily.
+NACK(block, c), and the sender c + m new parity packets, as NORM does (RFC 5740, section 1); such
+repairs fail no more often than a block. They also need the flow's rate, and the flow is next in the
+queue for it. After a round trip and `probe_after` of silence the sender makes the receiver repeat
+its NACKs, or the final acknowledgment. Packets should arrive in order (one path per flow);
+otherwise blocks may be repaired unnecessarily.
 """
 
 from netsim.blocks import admission, erasure, pacing
@@ -146,7 +146,7 @@ def build_packet(env, now, tx, pkt):
 
 
 def fill_new(env, tx, pkt):
-    """Send a group's data in order, then the parity of its blocks in turn."""
+    """Send a group's data in order, then the parity of its blocks in round-robin order."""
     n_blocks = erasure.blocks_in(env, tx, tx.group)
     end = erasure.end_of(env, tx, tx.group)
     if tx.next_seq < end:
