@@ -129,8 +129,8 @@ def _report(found: Sequence[Outcome]) -> bool:
     passed, failed, needy = (sum(row["verdict"] == which for row in rows) for which in Verdict)
     text = f"{len(found)} cases, {len(rows)} rows: {passed} pass, {failed} fail"
     if failed:
-        reasons = sum(row["verdict"] == Verdict.FAIL and bool(row["why"]) for row in rows)
-        text += f" ({reasons} with a reason)"
+        whys = [row["why"] or "unexplained" for row in rows if row["verdict"] == Verdict.FAIL]
+        text += f" ({sum(not why.startswith('unexplained') for why in whys)} with a reason)"
     if needy:
         text += f", {needy} need data"
     click.echo(text)

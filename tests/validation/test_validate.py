@@ -179,12 +179,12 @@ def test_validate_stores_results_and_writes_the_page(tmp_path: Path) -> None:
         "accuracy_values.png",
         "accuracy_errors.png",
     }
-    content["cases"][0]["rows"][0] |= {"verdict": "fail", "error": 0.5}
+    content["cases"][0]["rows"][0] |= {"verdict": "fail", "error": 0.5, "why": "unexplained: far"}
     (out / "validation.json").write_text(json.dumps(content), "utf-8")
     second = CliRunner().invoke(app, command)
     assert second.exit_code == 1
     assert "4 of 4 cases are in" in second.output
-    assert "14 pass, 1 fail" in second.output
+    assert "14 pass, 1 fail (0 with a reason)" in second.output
     write_page(page, out / "validation.json")
     assert "unexplained" in page.read_text("utf-8")
 
