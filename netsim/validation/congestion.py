@@ -1,9 +1,9 @@
 """Transports and queues against their authors' models: long flows on a shared link, SRPT.
 
 DCQCN is compared with a packet-free model of its state machine, written from Zhu et al., SIGCOMM
-2015, section 3.1, not from `netsim.transports.dcqcn`: rates and a fluid queue, with dq/dt = sum of
-rates - C. Each packet of a step is marked at random, as by RED. A mark triggers a CNP if the flow's
-last CNP was long enough ago.
+2015, section 3.1, not from `netsim.transports.dcqcn`: rates and a fluid queue, with dq/dt = (sum of
+rates) - C. Each packet of a step is marked at random, as by RED. A mark triggers a CNP if the
+flow's last CNP was long enough ago.
 """
 
 from __future__ import annotations

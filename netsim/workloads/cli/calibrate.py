@@ -1,4 +1,4 @@
-"""`netsim calibrate`: a machine from measured collectives."""
+"""`netsim calibrate`: make a machine from measured collectives."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def command(
     """Make a machine from FILEs: collectives measured by nccl-tests or rccl-tests.
 
     FILEs are the text that the tests print, or their JSON, with any sizes, collectives and numbers
-    of nodes. Prints errors of the fit, and of sizes and node counts that were left out of it.
+    of nodes. Prints the errors of the fit, and of held-out sizes and node counts.
 
     \b
     netsim calibrate all_reduce_2.txt all_reduce_8.txt --machine h100_80gb --out mine.toml
@@ -159,7 +159,7 @@ def _duration(time_ps: float) -> str:
 
 
 def _base(name: str, directory: Path, overrides: Sequence[str]) -> dict[str, Any]:
-    """Return the table of a machine, without curves that it may have."""
+    """Return the table of a machine, without any curves."""
     from netsim.common.inputs import locate, read_toml
     from netsim.workloads.job.load import changed, presets, read_preset
     from netsim.workloads.job.machine import Machine
@@ -175,7 +175,7 @@ def _base(name: str, directory: Path, overrides: Sequence[str]) -> dict[str, Any
 
 
 def _in_domains(row: Any, nodes_per_domain: int) -> Any:
-    """Return a measurement with scale-up networks of several nodes as its nodes."""
+    """Return a measurement whose nodes are scale-up domains of several nodes."""
     from netsim.workloads.job.machine import Shape
 
     nodes, per_node = row.shape

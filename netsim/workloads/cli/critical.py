@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Step(click.ParamType):  # type: ignore[type-arg]
-    """A number of a step, or a tuple of a job and that number."""
+    """A step's number, or a tuple of a job and a step's number."""
 
     name = "[JOB:]N"
 

@@ -94,7 +94,7 @@ def headlines(breakdown: LatencyBreakdown) -> Iterator[str]:
 
 
 def stage_table(breakdown: LatencyBreakdown) -> Wide:
-    """Return a row for each stage, with consecutive tokens on one instance joined."""
+    """Return a row per stage; consecutive tokens on one instance are joined."""
     from netsim.workloads.tracing.request_latency import LABELS
 
     rows = list(_joined_rows(breakdown.rows))

@@ -180,7 +180,7 @@ def plan_job(plan: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @set_option("model=mixtral_8x7b")
 @json_option
 def lite_gpu(overrides: tuple[str, ...], as_json: bool) -> None:
-    """Compare Lite-GPUs with the H100 under every assumption that changes which is better.
+    """Compare Lite-GPUs with the H100 under every assumption that affects which is better.
 
     --set changes `model`, [limits], [formats], [options] and [overheads].
     """
@@ -227,7 +227,7 @@ def find(
     with errors_at(file=path):
         if tree.keys() & {"traffic", "flow_classes"}:
             key, inner = _in_experiment(tree, label)
-            # What `netsim run` takes is right here, too: --set traffic.job.layout.tp=4.
+            # Overrides for `netsim run` also work here: --set traffic.job.layout.tp=4.
             overrides = [text.removeprefix(f"{key}.") for text in overrides]
             if isinstance(inner, str):
                 kind = key.rpartition(".")[2]

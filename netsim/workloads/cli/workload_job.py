@@ -322,7 +322,7 @@ def _difference(one: Figure) -> str:
 
 
 def duration(time_ps: float) -> str:
-    """A time with four digits, in seconds at most."""
+    """A time with four digits, in seconds or a smaller unit."""
     unit, scale = common_unit([time_ps])
     return f"{format_number(time_ps / scale)}{unit}" if time_ps else f"0{UNITS[-1][0]}"
 
@@ -344,7 +344,7 @@ EXPOSED = ("exposed_scale_up", "exposed_scale_out")
 
 MAX_COUNT = 1_000_000
 
-MAX_REASON = 90  # longest printed reason of a layout that does not work
+MAX_REASON = 90  # maximum printed length of the reason why a layout does not work
 
 
 def varied(texts: Sequence[str]) -> dict[str, list[Any]]:

@@ -2,7 +2,7 @@
 
 Sizes are: for an all-reduce, reduce-scatter or all-gather, the whole buffer; for a broadcast or
 reduce, the message; for a gather or scatter, all shards; for an all-to-all, everything that one
-position has for the group, including its own share.
+position holds for the group, including its own share.
 
 "Automatic choice" in `docs/collectives.md` describes "auto". Among algorithms within 2 %, the first
 of `ALGORITHMS` wins. It avoids algorithms with more than four million sends if others need fewer.
@@ -81,7 +81,7 @@ def fastest(
     what: str, n: int, size_bytes: int, how: CollectiveOptions, measure: Callable[[Hops], Wire]
 ) -> str:
     """Return the algorithm with the shortest time on wires from `measure`."""
-    exchanges.orders(n, how)  # invalid orders are an error for any algorithm
+    exchanges.orders(n, how)  # invalid orders are errors for all algorithms
     took: dict[str, int] = {}
     refused = None
     for name, algorithm in ALGORITHMS.items():
@@ -92,7 +92,7 @@ def fastest(
                 measure(algorithm.hops(what, n, size_bytes, how)) if n > 1 else Wire(how.rate_bps)
             )
             took[name] = algorithm.closed_form_ps(what, n, size_bytes, wire, how) if n > 1 else 0
-        except InputError as error:  # unsuited to n, or no route
+        except InputError as error:  # unsuitable for n, or no route
             refused = error
     if not took:
         assert refused is not None

@@ -35,17 +35,17 @@ def _ring(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
     The buffer is cut into n shards, and in each step every position forwards the shard it got in
     the step before: n - 1 steps to add (reduce-scatter), n - 1 to distribute (all-gather), both for
     an all-reduce (P. Patarasuk and X. Yuan, Journal of Parallel and Distributed Computing 69(2),
-    117-124, 2009). Channels have their own parts of each shard, and chunks are parts of those.
+    117-124, 2009). Each channel has its own part of each shard, which chunks divide further.
 
     All channels follow ascending positions, or with `node` positions per node, channel c has its
     own order, so that channels use different rails between nodes, as NCCL's do:
 
-    - "rotated": in every node from place c mod `node` around to the one before it. Between nodes it
-      goes from place c - 1 to place c: through a peer and rail c if these places share no network
-      (NCCL with NCCL_CROSS_NIC=0, and PXN).
+    - "rotated": in every node from place c mod `node` around to the place before it. Between nodes
+      it goes from place c - 1 to place c: through a peer and rail c if these places share no
+      network (NCCL with NCCL_CROSS_NIC=0, and PXN).
     - "alternating": the same in nodes 0, 2, ..., and reversed in the others, so that it enters a
-      node at the place where it left the one before: by rail c - 1, and from odd nodes by rail c.
-      The number of nodes must be even.
+      node at the place where it left the previous node: by rail c - 1, and from odd nodes by rail
+      c. The number of nodes must be even.
 
     Sends by step, position, channel and chunk.
     """
@@ -100,7 +100,7 @@ def _steps(what: str, n: int) -> tuple[int, int]:
 
 def _in_order(here: np.ndarray, chunks: int) -> np.ndarray:
     """Predecessors of sends: the previous one of the same position and channel. A single chunk has
-    none: it is forwarded when it has arrived."""
+    no predecessor: it is forwarded when it arrives."""
     if chunks == 1:
         return np.full(1, -1)
     n_steps, n, parts = here.shape
@@ -156,7 +156,7 @@ def _hierarchical(what: str, n: int, size_bytes: int, how: CollectiveOptions) ->
     in any node; then each sends the positions of its place in other nodes one message, so that
     messages between nodes are fewer and larger.
 
-    Channels and chunks are parts of the buffer that do all of this independently.
+    Channels and chunks are parts of the buffer that proceed independently.
 
     Sends by part and phase.
     """
@@ -177,8 +177,8 @@ def _node(n: int, how: CollectiveOptions) -> int:
 
 
 def _rings(what: str, near: bool, n: int, node: int) -> Steps:
-    """Rings in all nodes, or across nodes for each place; position p ends with piece p. A shard of
-    a ring within a node holds the pieces of all positions with one place."""
+    """Rings within all nodes, or across nodes for each place; position p ends with piece p. In a
+    ring within a node, a shard holds the pieces of all positions with one place."""
     place, which = np.arange(node), np.arange(n // node)
     members = which[:, None] * node + place
     if not near:
@@ -273,7 +273,7 @@ def _direct(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps
     the same receiver. All sends start at once, or with a `window` each starts when the send
     `window` before it has left.
 
-    Sends in the order in which each position makes them, by position within each round.
+    Sends by round, and by position within each round.
     """
     if what == "all_reduce":
         shards = cut(size_bytes, n)
@@ -336,8 +336,8 @@ def _direct_hops(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> 
 def _direct_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveOptions) -> int:
     """Duration of the busiest position's sends or receives, without other traffic.
 
-    Exact if shards divide evenly, all sends start at once, and no arrival queues longer than it is
-    sent, as staggered receivers ensure.
+    Exact if shards divide evenly, all sends start at once, and no message queues longer than its
+    transmission time, as staggered receivers ensure.
     """
     whole = what in ("broadcast", "reduce")
     rounds = 2 if what == "all_reduce" else 1
@@ -351,7 +351,7 @@ DIRECT = Algorithm(COLLECTIVES, _direct, _direct_hops, _direct_ps)
 def _dissemination(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Steps:
     """Dissemination barrier: in round k each position notifies the one 2^k ahead.
 
-    After ceil(log2 n) rounds all have heard from all (D. Hensgen, R. Finkel and U. Manber,
+    After ceil(log2 n) rounds, all have heard from all (D. Hensgen, R. Finkel and U. Manber,
     International Journal of Parallel Programming 17(1), 1-17, 1988). A message is one byte.
     """
     away = 1 << np.arange((n - 1).bit_length())[:, None]
@@ -384,11 +384,11 @@ def _halving(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> Step
     """Halving and doubling: exchanges with partners at halving distances, then doubling ones.
 
     In a reduce-scatter each position exchanges half of the buffer with the position half a group
-    away, which adds it to its own half, then half of that with the one a quarter away, and so on.
-    An all-gather runs these steps in reverse, doubling the exchanged bytes; an all-reduce does both
-    (R. Thakur, R. Rabenseifner and W. Gropp, International Journal of High Performance Computing
-    Applications 19(1), 49-66, 2005). Groups are powers of two; in other all-reduces, each surplus
-    position first hands its buffer to a neighbor, and gets the sum at the end.
+    away, which adds it to its own half, then half of that with the position a quarter away, and so
+    on. An all-gather runs these steps in reverse, doubling the exchanged bytes; an all-reduce does
+    both (R. Thakur, R. Rabenseifner and W. Gropp, International Journal of High Performance
+    Computing Applications 19(1), 49-66, 2005). Groups are powers of two; in other all-reduces, each
+    surplus position first hands its buffer to a neighbor, and gets the sum at the end.
 
     Sends by step, by position within each.
     """
@@ -437,7 +437,7 @@ def _exchanges(what: str, members: Ints, size_bytes: int) -> Steps:
         Carried(first, count=away, adds=halving),
         _halves(size_bytes, n),
         after=(received, step * n + member),
-        # Data of two steps ago has also arrived: the previous step waited for it.
+        # Data from two steps ago has also arrived, since the previous step waited for it.
         follows=np.arange(-n, partner.size - n).reshape(partner.shape).clip(-1),
     )
 
@@ -475,7 +475,7 @@ def _halving_ps(what: str, n: int, size_bytes: int, wire: Wire, how: CollectiveO
         return once
     if core == n:
         return 2 * once
-    # A half from an unpaired position meets a whole buffer at a paired one.
+    # An unpaired position's half meets a paired position's whole buffer.
     pairs = 2 * (each + wire.send_ps(size_bytes)) + wire.send_ps(size_bytes >> 1)
     return 2 * once + pairs
 
@@ -499,7 +499,7 @@ def _in_network(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> S
     when all contributions have arrived, but not back to a lone contributor. Messages use the run's
     transport. The unit adds in no time and never runs out of memory for sums.
 
-    Sends by piece, one of each shard in turn: first those to the unit, then those from it.
+    Sends by piece, alternating between shards: first to the unit, then from it.
     """
     shards, chunks = _pieces(what, n, size_bytes, how)
     chunk, shard = np.divmod(np.arange(shards * chunks)[:, None], shards)
@@ -537,7 +537,7 @@ def _pieces(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> tuple
 
 
 def _ends(what: str, n: int, shard: Ints, root: int) -> tuple[Ints, Ints]:
-    """Senders of each piece to the unit, and its receivers."""
+    """Each piece's senders to the unit and its receivers."""
     everybody = np.broadcast_to(np.arange(n), (shard.size, n))
     owner = shard if what in SHARDED else np.full(shard.shape, root)
     if what in FROM_ONE:

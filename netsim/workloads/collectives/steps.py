@@ -50,10 +50,10 @@ class Steps:
     after_ptr: Ints
     after: Ints
     follows: Ints  # int64[m]; and send follows[k], also from src[k], has left; -1: none
-    piece_bytes: Ints  # int64[p], of each piece
-    size_bytes: Ints  # int64[m], of each send: the sum of its pieces, at least 1
-    # number of last positions that are reduction units of switches, without software latency and
-    # reduction time
+    piece_bytes: Ints  # int64[p], size of each piece
+    size_bytes: Ints  # int64[m], size of each send: the sum of its pieces, at least 1
+    # number of positions, at the end, that are reduction units: no software latency or reduction
+    # time
     units: int = 0
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class Steps:
         """bool[m] twice: the sends, and the deliveries, that take software latency.
 
         A send takes it before it starts. If it follows another send, the latency overlaps with that
-        one and so counts from the delivery that the send waits for.
+        send, so it counts from the delivery that the send waits for.
         """
         waiting = self.waiting
         delivered, told = np.zeros(len(self), bool), np.zeros(len(self), bool)
@@ -78,14 +78,14 @@ class Steps:
         return (self.follows < 0) & ~told & (self.src < rank), delivered & (self.dst < rank)
 
     def noticed(self) -> Flags:
-        """bool[m]: deliveries with software latency that trigger sends which follow no other."""
+        """bool[m]: deliveries with software latency that trigger sends without `follows`."""
         sends, delivered = self.software()
         waiting, noticed = self.waiting, np.zeros(len(self), bool)
         noticed[self.after[(self.follows[waiting] < 0) & ~sends[waiting]]] = True
         return noticed & delivered
 
     def bytes_of(self, piece_bytes: Ints) -> Ints:
-        """int64[g, m]: bytes of each send for each of g rows of pieces; 0: nothing to send."""
+        """int64[g, m]: bytes of each send for each of g rows of pieces; 0 means nothing to send."""
         if (self.count == 1).all():
             return np.asarray(piece_bytes[:, self.first % piece_bytes.shape[1]])
         carried = (self.first, self.count, self.stride)
@@ -154,10 +154,10 @@ def pieces_of(shard_bytes: int, channels: int, chunk_bytes: int | None) -> int:
 
 
 def one_after_the_other(n: int, parts: Sequence[Steps], piece_bytes: Ints) -> Steps:
-    """Concatenate phases: at each position, one begins when the one before has ended there.
+    """Concatenate phases: at each position, a phase begins when the previous one has ended there.
 
-    A phase has ended when its last deliveries have arrived and its last send has left. (So the
-    dependent sends of a phase must be consecutive.) `piece_bytes` are the pieces of all phases.
+    A phase ends when its last deliveries have arrived and its last send has left. (So a phase's
+    dependent sends must be consecutive.) `piece_bytes` are the pieces of all phases.
     """
     sizes = np.cumsum([0, *map(len, parts)]).tolist()
     pairs, follows = [], []
@@ -202,7 +202,7 @@ def side_by_side(alone: Steps, parts: int, piece_bytes: Ints) -> Steps:
 
 
 def _pairs_at(dst: NDArray[np.int32], which: Ints, src: NDArray[np.int32]) -> tuple[Ints, Ints]:
-    """Pairs of a send of `which` to a position `dst`, and a send from there."""
+    """Pairs of a send (of `which`) to position `dst` and a send from there."""
     order = which[np.argsort(dst[which], kind="stable")]
     begin = np.searchsorted(dst[order], src)
     counts = np.searchsorted(dst[order], src, "right") - begin
@@ -238,14 +238,14 @@ class CollectiveOptions:
             (`Operations.lower`), else on wires of `rate_bps`; or the path of a file of sends
             (`netsim.workloads.collectives`), which determines everything except
             `latency_ps`, `reduce_bps` and `root`.
-        chunk_bytes: largest unit of forwarding: each chunk is forwarded when it has arrived; None:
-            not chunked. For `pat`, the largest message.
+        chunk_bytes: largest unit of forwarding: each chunk is forwarded when it arrives; None: not
+            chunked. For `pat`, the largest message.
         channels: number of equal parts of the buffer that proceed independently. A position's sends
             of one channel leave in order.
         latency_ps: software time of each send, after its dependencies; consecutive sends overlap it
             with the previous one.
-        reduce_bps: bits per second at which a position reduces arrived data, not before its own
-            operation begins, and before it forwards the result; None: no time.
+        reduce_bps: bits per second at which a position reduces arrived data, after its own
+            operation begins and before it forwards the result; None: no time.
         window: for `direct`, the largest number of sends a position has in progress; None:
             unlimited.
         node: consecutive positions per node, for `hierarchical`, "auto" and `ring_order`.
@@ -272,7 +272,7 @@ class Wire:
 
     rate_bps: int  # bits per second in each direction
     # from the end of a message's transmission to its delivery: cables, switches, and its last
-    # packet again for each switch
+    # packet's transmission by each switch
     delay_ps: int = 0
     # payload_bytes, header_bytes: of a full packet; 0, 0: no headers
     payload_bytes: int = 0
@@ -280,8 +280,8 @@ class Wire:
     # rate of the slowest hop of a chain with mean rate `rate_bps`; None: all are equal
     busiest_bps: int | None = None
     far: Wire | None = None  # the wire between nodes, for hierarchical algorithms; None: this one
-    # mean rate of a single message on its hops; None: as `rate_bps`, which counts what a position
-    # sends at the same time, by all its ports
+    # mean rate of a single message on its hops; None: `rate_bps`, which counts everything that a
+    # position sends at the same time, on all its ports
     message_bps: int | None = None
 
     def send_ps(self, n_bytes: int) -> int:
@@ -303,7 +303,7 @@ class Wire:
 
 
 class HopRow(NamedTuple):
-    """Sends from positions `src` to `dst`, and their share of all bytes."""
+    """Sends from positions `src` to positions `dst`, and their share of all bytes."""
 
     src: Ints
     dst: Ints
@@ -316,11 +316,10 @@ class Hops:
 
     rows: tuple[HopRow, ...]  # concurrent sends; rows are sequential unless `at_once`
     message_bytes: int  # of a send
-    # share of one send in what a position sends during a row, or during all of them
+    # share of one send in all bytes that a position sends in a row, or in all rows
     weight: float = 1.0
     at_once: bool = False  # whether all rows are concurrent
-    # whether bytes pass the hops of a row in sequence, so that their mean counts instead of the
-    # slowest
+    # whether bytes pass a row's hops in sequence, so that the mean hop counts, not the slowest
     chain: bool = False
     far: Hops | None = None  # hops between nodes, for hierarchical algorithms
 
@@ -334,7 +333,7 @@ MAX_SHIFTS = 16  # an all-to-all's hops are measured for at most this many dista
 
 
 def shifted(n: int, away: Sequence[int]) -> HopRow:
-    """Sends of every position to the position `away` further."""
+    """Sends from every position to the position `away` further."""
     src = np.tile(np.arange(n), len(away))
     return HopRow(src, (src + np.repeat(np.array(away, np.int64), n)) % n)
 
@@ -345,7 +344,7 @@ def some_of(n: int) -> list[int]:
 
 
 class Algorithm(NamedTuple):
-    """An algorithm for the collectives `whats`, by functions of the collective, the number of
+    """An algorithm for the collectives `whats`: functions of the collective, the number of
     positions, the size in bytes and the options.
 
     `schedule` returns the sends of one group, `hops` the pairs of positions that send (None: the

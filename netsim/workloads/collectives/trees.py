@@ -164,7 +164,7 @@ def _two_trees(what: str, n: int, size_bytes: int, how: CollectiveOptions) -> St
     tree = np.arange(2)[:, None]
     part = np.arange(channels)[:, None, None] * chunks + np.arange(chunks)[:, None, None, None]
     follows = here - channels * 2 * m if chunks > 1 else np.array(-1)
-    # Each chunk has the dependencies of its tree.
+    # Each chunk has its tree's dependencies.
     block = here[..., :1]
     return steps(
         n,
@@ -245,8 +245,8 @@ DOUBLE_BINARY_TREE = Algorithm(("all_reduce",), _two_trees, _two_trees_hops, _tw
 class _Message(NamedTuple):
     """A message of an all-gather that each position sends `away` positions ahead.
 
-    It carries `shards` shards, of the positions `behind`, `behind` + `stride`, ...
-    behind the sender, and starts when the messages `after` have arrived.
+    It carries `shards` shards from the positions `behind`, `behind` + `stride`, ... behind the
+    sender, and starts when the messages `after` have arrived.
     """
 
     away: int
@@ -257,7 +257,7 @@ class _Message(NamedTuple):
 
 
 def _messages(n: int, together: int) -> list[_Message]:
-    """Return the messages of a position in order, each of at most `together` shards."""
+    """Return the messages of a position in order, each with at most `together` shards."""
     power = 1 << (n - 1).bit_length()
     apart = power // min(together, max(1, power // 2))  # of positions that share branches
     found: list[_Message] = []

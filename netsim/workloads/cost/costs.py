@@ -23,7 +23,7 @@ from netsim.workloads.job.load import load, read_parts
 
 MM2_PER_CM2 = 100.0
 
-DIGITS = 40  # digits of alternating sums, plus one per unit
+DIGITS = 40  # digits for alternating sums, plus one per unit
 
 POISSON, MURPHY, SEEDS, NEGATIVE_BINOMIAL = "poisson", "murphy", "seeds", "negative_binomial"
 
@@ -111,7 +111,7 @@ def _yield_of(defects: Decimal, model: str, alpha: float | None) -> Decimal:
 
 
 def cost_of_good_die_usd(wafer_usd: float, dies: int, yield_share: float) -> float:
-    """Return the price of a good die, without test and dicing; infinite if there is none."""
+    """Return the price of a good die, without test and dicing; infinite if no die is good."""
     good = dies * yield_share
     return wafer_usd / good if good > 0 else math.inf
 
@@ -354,7 +354,7 @@ def _no_die(costs: CostTables, name: str, gpu: Gpu) -> Iterator[InputError]:
 
 
 def _no_fleet(costs: CostTables, name: str, gpu: Gpu) -> Iterator[InputError]:
-    """Yield an error if the fleet's silicon is too many of a GPU, or no whole number of groups."""
+    """Yield an error if the fleet's silicon makes too many GPUs, or no whole number of groups."""
     fleet = costs.fleet
     gpus = fleet.gpus * costs.reference.die_mm2 / gpu.die_mm2
     message = f"{fleet.gpus:,} {fleet.reference} equal {gpus:,.2f} {name} in silicon"
@@ -383,7 +383,7 @@ def die_of(costs: CostTables, gpu: Gpu) -> tuple[int, float, float, float]:
     return dies, defect_free, share, cost_of_good_die_usd(wafer.usd, dies, share)
 
 
-STOP, SHRINK = "stop", "shrink"  # a group whose GPU fails stops, or loses only that GPU's share
+STOP, SHRINK = "stop", "shrink"  # if a GPU fails, its group stops, or loses only that GPU's share
 MAX_SPARES = 1 << 20  # largest number of spares searched
 
 BPS_PER_GBPS = 1e9
@@ -517,12 +517,12 @@ class LinkRow:
 
 @frozen
 class SpareRow:
-    """Spare GPUs for a goodput; None if no number is enough."""
+    """Spare GPUs for a target; None if no number is enough."""
 
     goodput: float  # target, as a share of the capacity
-    stop: int | None  # if groups stop at a failure, with losses during swaps
-    shrink: int | None  # if groups shrink, with losses during swaps
-    full: int | None  # for the full capacity to be up for that share of the time
+    stop: int | None  # spares if groups stop at a failure, with losses during swaps
+    shrink: int | None  # spares if groups shrink, with losses during swaps
+    full: int | None  # spares for full capacity to be up for that share of the time
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""Serving: goodput, latencies, and the worst requests with their stories."""
+"""Serving: goodput, latencies, and the worst requests with their latency breakdowns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COLORS = (style.GRAY, style.GREEN, style.VERMILION, style.ORANGE, style.SKY, sty
 
 
 def headlines(report: Report) -> Iterator[str | parts.Part]:
-    """Yield goodput by transport, which part of the latency differs, and what cost it time."""
+    """Yield goodput by transport, the part of the latency that differs, and its causes of delay."""
     served = [point for point in report.simulated if "serving" in point.result.summary]
     if not served:
         return
@@ -95,7 +95,7 @@ def _goodput(serving: Mapping[str, Any]) -> str:
 
 
 def _furthest(served: list[Point]) -> tuple[Point, Point | None]:
-    """Return the point furthest behind another transport at equal load, and that one."""
+    """Return the point furthest behind another transport at equal load, and the other's point."""
     alike: dict[str, list[Point]] = {}
     for point in served:
         axes = point.result.experiment["axes"]
@@ -195,7 +195,7 @@ def _tiles(serving: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def _worst(point: Point) -> Iterator[tuple[str, list[float], list[str]]]:
-    """Yield title, times by stage and story of the worst requests."""
+    """Yield title, times by stage and explanation of the worst requests."""
     requests = point.result.requests
     if requests is None or point.result.log is None or point.result.iterations is None:
         return

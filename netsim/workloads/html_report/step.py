@@ -43,7 +43,7 @@ def headlines(report: Report) -> Iterator[str | parts.Part]:
 
 
 def _steps_told(report: Report) -> Iterator[str | parts.Part]:
-    """Yield the breakdown of a step's time by point; of many points, as a table."""
+    """Yield the breakdown of a step's time by point, as a table if there are many points."""
     if len(report.simulated) > FEW_POINTS:
         yield from _last_steps(report)
         return
@@ -109,7 +109,7 @@ def _parts(step: Mapping[str, Any]) -> dict[str, float]:
 
 
 def comparison(report: Report) -> Iterator[Section]:
-    """Yield a bar per step and point, if the results are of a job."""
+    """Yield a bar per step and point, if the results have a job."""
     rows: list[tuple[str, dict[str, float]]] = []
     for point, job, whose in _jobs(report):
         steps = [(f"step {k}", one) for k, one in enumerate(job["steps"][:MAX_STEPS])]

@@ -164,7 +164,7 @@ def kv_parts(model: Model) -> int:
     return 1 if model.latent else model.kv_head_count
 
 
-LONG_PROMPT = 2048  # prompt tokens above which `IterationCost.long_prompt_row_ps` counts
+LONG_PROMPT = 2048  # prompt tokens above which `IterationCost.long_prompt_row_ps` applies
 
 
 class IterationCost(NamedTuple):
@@ -186,7 +186,7 @@ class IterationCost(NamedTuple):
     layers_ps: float  # kernel launches of all layers
     iteration_ps: float  # software overhead per iteration
     sequence_ps: float  # software overhead per sequence
-    prefill_floor_ps: float  # shortest time of an iteration with prompts, without all-reduces
+    prefill_floor_ps: float  # minimum time of an iteration with prompts, without all-reduces
     long_prompt_row_ps: float
     """Measured extra time per prompt row, in iterations with more than `LONG_PROMPT` of them."""
     one_roofline: bool
@@ -249,8 +249,8 @@ def compute_ps(cost: IterationCost, tokens: int, pairs: int, batch: int, context
     """Return the time of an iteration without all-reduces, in ps.
 
     `batch` of the `tokens` rows belong to decoding sequences with `context` earlier tokens in
-    total; the others belong to prompts with `pairs` token pairs. Matrices, attention and head have
-    a roofline each, or one together: the longer of compute and read counts.
+    total; the others belong to prompts with `pairs` token pairs. Matrices, attention and head each
+    have a roofline, or share one: the longer of compute and read time counts.
     """
     if tokens == 0:
         return 0
@@ -370,7 +370,7 @@ def kv_capacity_tokens(deployment: Deployment) -> int:
 def kv_room_tokens(
     deployment: Deployment, gpus: int, pooled_weights: float = 0.0, pooled_token: float = 0.0
 ) -> float:
-    """Return the KV cache tokens that fit on `gpus` of `tp` GPUs; infinite if none is local.
+    """Return the KV cache tokens that fit on `gpus` of `tp` GPUs; infinite if no KV cache is local.
 
     `pooled_weights` and `pooled_token` are bytes in a memory pool: of a GPU's weights, and of its
     shard of each token.
@@ -529,6 +529,6 @@ def _countable(deployment: Deployment) -> Iterator[InputError]:
 
 
 def with_tp(deployment: Deployment, tp: int) -> Deployment | None:
-    """Return the deployment on `tp` GPUs, or None if it does not divide or fit."""
+    """Return the deployment on `tp` GPUs, or None if the model does not divide or fit."""
     changed = on_gpus(deployment, tp)
     return None if deployment_errors(changed) else changed

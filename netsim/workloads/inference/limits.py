@@ -1,5 +1,5 @@
 """Largest batches within memory and SLO, and the best number of GPUs per instance; Lite-GPUs
-against H100 at equal silicon, under every assumption that changes which is better.
+against H100 at equal silicon, under every assumption that affects which is better.
 
 "Good things come in small packages: Should we build AI clusters with Lite-GPUs?" (HotOS 2025)
 claims that a cluster of Lite-GPUs matches or outperforms one of H100 in tokens per second per SM.
@@ -36,7 +36,7 @@ MAX_BATCH = 10**9  # largest batch that is considered
 
 @frozen
 class Best:
-    """A phase at its best batch on a number of GPUs. `memory_batch` and `time_batch` are the
+    """A phase with its best batch on some number of GPUs. `memory_batch` and `time_batch` are the
     largest batches by memory and by SLO; `time_ps` is the iteration of the smaller one."""
 
     phase: str
@@ -178,7 +178,7 @@ def measured() -> Assumption:
 
 
 def further_assumptions() -> tuple[Assumption, ...]:
-    """Return variants of all three: full attention, one roofline, measured overheads."""
+    """Return variants of the three together: full attention, one roofline, measured overheads."""
     return (
         replace(ALL, attention="full"),
         ONE_ROOFLINE,

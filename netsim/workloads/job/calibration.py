@@ -1,14 +1,14 @@
 """Measured collectives of nccl-tests and rccl-tests, and the curves fitted to their times.
 
 The tests' text has a line of column names and a line per size; launchers may put prefixes before
-them. Only times out of place are read.
+them. Only out-of-place times are read.
 
 The times of all shapes and sizes of a collective are fitted together, on log t, by damped
 Gauss-Newton. Values that few measurements determine stay near NCCL's tuning model; `START` has its
 latencies. Its spreads and `NOISE` were chosen so that published times of other node counts and
 networks are predicted well.
 
-The file also computes the errors of the fit, on measurements left out of it too, and writes the
+The file also computes the errors of the fit, also on held-out measurements, and writes the
 calibrated machine as TOML.
 """
 
@@ -70,11 +70,11 @@ OTHERS = ("broadcast", "reduce", "gather", "scatter", "hypercube", "alltoallv")
 
 _JSON = re.compile(r"\s*(?:\{|\[\s*[\[{\]])")
 
-_TAG = re.compile(r"\[\d+,\d+\]<std(?:out|err)>:")  # of mpirun, also inside of lines
+_TAG = re.compile(r"\[\d+,\d+\]<std(?:out|err)>:")  # mpirun's, also inside lines
 
 _PREFIX = re.compile(r"\s*(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\s+)?(?:\d+:)?\s*")
 
-ERROR = 0.01  # largest error of right results, in the column that older tests have for wrong ones
+ERROR = 0.01  # largest error of correct results, in older tests' column for wrong results
 
 _RANK = re.compile(
     r"#\s+Rank\s+(\d{1,9})\s+(?:Group\s+(\d{1,9})\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+"
@@ -102,12 +102,12 @@ class MeasuredFile:
 
     name: str
     sha256: str
-    shape: Shape | None  # that of files that do not list ranks
+    shape: Shape | None  # the shape of files that do not list ranks
     rows: list[Measurement] = field(default_factory=list)
     versions: set[str] = field(default_factory=set)
     devices: set[str] = field(default_factory=set)
     left_out: Counter[str] = field(default_factory=Counter)
-    # what precedes the row that is read: its line, its test, and the hosts of ranks
+    # context of the row being read: its line, its test, and the hosts of ranks
     line: int = 0
     test: str = ""
     hosts: dict[int, str] = field(default_factory=dict)
@@ -276,7 +276,7 @@ Fits = dict[tuple[str, bool], CollectiveCurves]
 
 
 class Start(NamedTuple):
-    """Where the fit of a curve starts: latencies in us, and shares of the links' rates."""
+    """Initial values for the fit of a curve: latencies in us, and fractions of the links' rates."""
 
     base: float
     step: float
@@ -384,7 +384,7 @@ def _ps(time_us: float) -> int:
 
 
 def _whitening(n: int) -> Floats:
-    """Return the matrix that makes the logarithms of values of `n` curves independent."""
+    """Return the matrix that decorrelates the logarithms of values of `n` curves."""
     names = np.array([name for name, _ in COMMON])
     spread = np.array([value for _, value in COMMON])
     same = (names[:, None] == names) * spread[:, None] * spread
@@ -437,7 +437,7 @@ def _least_squares(errors: Callable[[Floats], Floats], x: Floats) -> Floats:
 def _corrected(
     bare: CollectiveCurves, rows: Sequence[Measurement], rates: Rates
 ) -> CollectiveCurves:
-    """Add the factors of each shape: of sizes, or the mean of sizes within about 20 %."""
+    """Add the factors of each shape: one per size, or the mean of sizes within about 20 %."""
     found: dict[Shape, dict[int, list[tuple[float, float]]]] = {}
     for row in rows:
         at = math.log2(max(1.0, row.size_bytes / part_count(row.what, row.shape.n)))
@@ -467,8 +467,8 @@ MAX_NODE_COUNTS = 32  # most numbers of nodes that are left out in turn
 
 
 class Residual(NamedTuple):
-    """A measurement; its predicted time over the measured one, less 1; and by how much it is
-    outside of the times that the sizes around it give, as a difference of logarithms."""
+    """A measurement; its predicted time over the measured one, minus 1; and its distance, as a
+    difference of logarithms, from the times interpolated from neighboring sizes."""
 
     row: Measurement
     error: float
@@ -476,14 +476,14 @@ class Residual(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """Errors of some measurements: by band their number, median and largest."""
+    """Errors of some measurements: number, median and largest by band."""
 
     name: str
     bands: tuple[tuple[int, float, float], ...]
 
 
 def residuals(fits: Fits, rows: Iterable[Measurement], rates: Rates) -> list[Residual]:
-    """Return the errors of measurements, without measurements that have no curves."""
+    """Return the errors of measurements that have curves."""
     found = []
     for row in rows:
         curves = fits.get((row.what, row.shape.nodes > 1))
@@ -514,15 +514,15 @@ def _band(size_bytes: int) -> int:
 
 
 class LeftOut(NamedTuple):
-    """Errors of measurements that were left out of fits, by collective; for node counts also by
-    number of nodes."""
+    """Errors of measurements held out of fits, by collective, and for node counts also by number of
+    nodes."""
 
     sizes: dict[str, list[Residual]]
     node_counts: dict[str, dict[int, list[Residual]]]
 
 
 def left_out(rows: Sequence[Measurement], rates: Rates) -> LeftOut:
-    """Leave out sizes, then node counts."""
+    """Hold out sizes, then node counts."""
     by_what: dict[str, list[Measurement]] = defaultdict(list)
     for row in rows:
         by_what[row.what].append(row)
@@ -533,7 +533,7 @@ def left_out(rows: Sequence[Measurement], rates: Rates) -> LeftOut:
 def summaries(
     rows: Sequence[Measurement], fits: Fits, rates: Rates, left: LeftOut
 ) -> Iterator[Summary]:
-    """Yield the errors of the fit, and of left-out sizes, then node counts."""
+    """Yield the errors of the fit, of held-out sizes, and of held-out node counts."""
     for what, sizes in left.sizes.items():
         some = [row for row in rows if row.what == what]
         yield summary(f"{what}: fitted", residuals(fits, some, rates))
@@ -543,7 +543,7 @@ def summaries(
 
 
 def without_node_counts(rows: Sequence[Measurement], rates: Rates) -> dict[int, list[Residual]]:
-    """Return the errors of a collective by number of nodes, each left out of a fit."""
+    """Return the errors of a collective by number of nodes, each held out of a fit."""
     counts = sorted({row.shape.nodes for row in rows if row.shape.nodes > 1})
     found = {}
     for nodes in counts if 1 < len(counts) <= MAX_NODE_COUNTS else ():
@@ -554,7 +554,7 @@ def without_node_counts(rows: Sequence[Measurement], rates: Rates) -> dict[int, 
 
 
 def without_sizes(rows: Iterable[Measurement], rates: Rates) -> dict[str, list[Residual]]:
-    """Return the errors of inner sizes by collective; a third in turn is left out of a fit."""
+    """Return the errors of inner sizes by collective; each third is held out of a fit."""
     found: dict[str, list[Residual]] = {row.what: [] for row in rows}
     for rest, out in thirds(rows):
         for residual in residuals(fitted(rest, rates), out, rates):
@@ -565,7 +565,7 @@ def without_sizes(rows: Iterable[Measurement], rates: Rates) -> dict[str, list[R
 def thirds(
     rows: Iterable[Measurement],
 ) -> Iterator[tuple[list[Measurement], list[Measurement]]]:
-    """Yield three times the rows that are kept, and every third inner size that is not."""
+    """Yield, for each third of the inner sizes, the rows that are kept and those held out."""
     groups: dict[tuple[str, Shape], list[Measurement]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.size_bytes):
         groups[row.what, row.shape].append(row)
@@ -576,11 +576,11 @@ def thirds(
 
 NINE_IN_TEN = 0.9
 REPEATED = 0.05  # difference of logarithms between pairs of nodes of a machine (xxrjun's 45 pairs)
-ENOUGH = 10  # left-out measurements from which on a band of sizes has a spread of its own
+ENOUGH = 10  # minimum held-out measurements for a band of sizes to have its own spread
 
 
 def with_spreads(fits: Fits, left: LeftOut) -> Fits:
-    """Add to curves how far measurements were from their predictions when they were left out."""
+    """Add to curves the errors of measurements when they were held out."""
     found = {}
     for (what, between), curves in fits.items():
         sizes = [one for one in left.sizes[what] if (one.row.shape.nodes > 1) is between]
@@ -592,7 +592,7 @@ def with_spreads(fits: Fits, left: LeftOut) -> Fits:
 
 
 def _spreads(kind: str, found: Sequence[Residual]) -> Iterator[Spread]:
-    """Yield the spread of each band of sizes; bands with few measurements take all of them."""
+    """Yield the spread of each band of sizes; bands with few measurements use all measurements."""
     for band in range(len(BANDS)):
         misses = [one.miss for one in found if _band(one.row.size_bytes) == band]
         if len(misses) < ENOUGH:
@@ -604,8 +604,8 @@ def _spreads(kind: str, found: Sequence[Residual]) -> Iterator[Spread]:
 
 
 def _nine_in_ten(misses: Sequence[float]) -> float:
-    """Return the bound for nine in ten further values: their quantile (Vovk's conformal
-    prediction); for too few values, an exponential distribution's, and at least the difference of
+    """Return a bound on nine in ten further values: the values' quantile (Vovk's conformal
+    prediction), or an exponential distribution's if they are too few; at least the difference of
     repeated measurements."""
     n = len(misses)
     rank = math.ceil(NINE_IN_TEN * (n + 1))
@@ -630,7 +630,7 @@ def predictions(fits: Fits, rates: Rates, shape: Shape, size_bytes: int) -> Iter
 
 
 class Gap(NamedTuple):
-    """Two sizes between which another algorithm or protocol begins; the data do not say where."""
+    """Two sizes between which the algorithm or protocol changes; the data do not say where."""
 
     what: str
     shape: Shape
@@ -644,12 +644,12 @@ class Gap(NamedTuple):
 
 CHANGE = "another algorithm or protocol"
 
-JUMP = 0.1  # least difference of logarithms of times that is another algorithm or protocol
+JUMP = 0.1  # minimum difference of log time taken as another algorithm or protocol
 
 
 def gaps(rows: Iterable[Measurement]) -> Iterator[Gap]:
-    """Yield the gaps with ends on different lines: the line of the smaller sizes does not reach the
-    larger end, and the line of the larger sizes does not reach the smaller end."""
+    """Yield the gaps whose ends lie on different lines: the smaller sizes' line misses the larger
+    end, and the larger sizes' line misses the smaller end."""
     groups: dict[tuple[str, Shape], dict[float, list[float]]] = {}
     for row in rows:
         groups.setdefault((row.what, row.shape), defaultdict(list))[row.size_bytes].append(

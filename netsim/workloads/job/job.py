@@ -227,7 +227,7 @@ def layer_parameters(model: Model, experts: bool, tp: int = 1, ep: int = 1) -> H
         dense = copied + (shared + model.shared_experts * one) / tp
         return Held(dense, model.experts / ep * one / tp)
     shared += model.mlp_parameters
-    if model.biases:  # of column-parallel matrices sharded, of row-parallel ones replicated
+    if model.biases:  # sharded for column-parallel matrices, replicated for row-parallel ones
         heads = (model.heads + 2 * model.kv_head_count) * model.head_width
         shared += heads + (model.feed_forward_matrices - 1) * model.width
         copied += 2 * model.hidden
@@ -249,7 +249,7 @@ def head_parameters(model: Model, tp: int = 1, pp: int = 1) -> Held:
 
 @frozen
 class Parameters:
-    """Parameters of a model; `layer` is dense, `active` are those used per token."""
+    """Parameters of a model; `layer` is a dense layer's, `active` the number used per token."""
 
     layer: int
     moe_layer: int

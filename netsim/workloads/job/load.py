@@ -159,7 +159,7 @@ PARTS: dict[str, type[Any]] = {
 
 WORDS = ("name", "description")
 
-MAX_DEPTH = 20  # most files that extend one another
+MAX_DEPTH = 20  # longest chain of files that extend another
 
 Tree = Mapping[str, Any]
 Loaded = TypeVar("Loaded")
@@ -183,7 +183,7 @@ def load(
     directory: Path | None = None,
     overrides: Sequence[str] = (),
 ) -> Loaded:
-    """Return the result of `read` for a table, a name and a directory.
+    """Return the result of `read`, which gets a table, a name and a directory.
 
     `given` is the table, its file or the name of a preset; `what` is "job", "deployment" or "cost".
     Raises InputError with all errors, in the file.
@@ -198,8 +198,8 @@ def load(
 
 
 def extended(given: Tree, what: str, directory: Path, depth: int = 0) -> Tree:
-    """Return a table of a job or deployment; with a key `preset`, that preset or file changed by
-    the other keys, one by one in inner tables too. Files are relative to the naming file."""
+    """Return a table of a job or deployment. With a key `preset`, override the keys of that preset
+    or file, also in inner tables. File names are relative to their file."""
     if "preset" not in given:
         return given
     if not isinstance(given["preset"], str):
@@ -219,8 +219,8 @@ def extended(given: Tree, what: str, directory: Path, depth: int = 0) -> Tree:
 
 
 def with_changes(tree: Tree, changes: Tree) -> dict[str, Any]:
-    """Return a tree with other values of some keys, also of tables that it only names; a table with
-    a preset replaces the old table."""
+    """Return a tree with some keys changed, also in tables that it only names; a table with a
+    preset replaces the old table."""
     found = dict(tree)
     for key, value in changes.items():
         old = found.get(key)
@@ -232,15 +232,15 @@ def with_changes(tree: Tree, changes: Tree) -> dict[str, Any]:
 
 
 def _deep(old: Any, new: Any) -> Any:
-    """Return a new value, or if both are tables the old one with changes, key by key."""
+    """Return the new value or, if both are tables, the old table changed key by key."""
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return new
     return {**old, **{key: _deep(old.get(key), value) for key, value in new.items()}}
 
 
 def changed(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Apply overrides, which may change values of a preset that a table only names. A file that
-    they name is relative to the current folder."""
+    """Apply overrides, which may change values of a preset that a table only names. File names in
+    overrides are relative to the current folder."""
     from netsim.experiment.document import apply_overrides
 
     apply_overrides(tree, overrides)

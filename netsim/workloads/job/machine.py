@@ -42,11 +42,11 @@ ALGORITHMS = ("ring", "tree", "nvls", "direct")
 
 PROTOCOLS = ("ll", "ll128", "simple")
 
-MAX_ENTRIES = 1000  # most curves, or sizes with factors, of a collective
+MAX_ENTRIES = 1000  # maximum number of curves, or of sizes with factors, per collective
 
-SAME_SIZE = 1e-3  # largest difference of log2 of sizes that are the same
+SAME_SIZE = 1e-3  # sizes are the same if their log2 differ by no more
 
-LEFT_OUT = ("sizes", "node_counts")  # what a calibration leaves out, to learn its errors
+LEFT_OUT = ("sizes", "node_counts")  # what a calibration holds out to estimate its errors
 
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "send")
 
@@ -62,7 +62,7 @@ class Shape(NamedTuple):
         return self.nodes * self.per_node
 
     def distance(self, other: Shape) -> float:
-        """Return how far another shape is, in powers of two."""
+        """Return the distance to another shape, in powers of two."""
         return abs(math.log2(self.nodes / other.nodes)) + abs(
             math.log2(self.per_node / other.per_node)
         )
@@ -83,9 +83,9 @@ def terms(what: str, algorithm: str, shape: Shape) -> Terms:
     """Return the steps and bytes of a collective by an algorithm.
 
     A ring takes n - 1 steps, twice for an all-reduce; the slowest part crosses all links between
-    nodes, unless each node has one GPU. A tree, and one of nodes whose switches
-    reduce (nvls), cross log2(nodes) levels up and down. An all-to-all sends each part directly, and
-    a GPU uses its own port.
+    nodes, unless each node has one GPU. A tree, including one of nodes whose switches reduce
+    (nvls), crosses log2(nodes) levels up and down. An all-to-all sends each part directly, and a
+    GPU uses its own port.
     """
     nodes, per_node = shape
     n, twice = shape.n, 2 if what == "all_reduce" else 1
@@ -104,7 +104,7 @@ def terms(what: str, algorithm: str, shape: Shape) -> Terms:
 
 
 def part_count(what: str, n: int) -> int:
-    """Return into how many parts a buffer is divided; factors depend on the size of a part."""
+    """Return the number of parts of a buffer; factors depend on the size of a part."""
     return 1 if what in ("all_reduce", "send") else n
 
 
@@ -184,7 +184,7 @@ class Factors:
 
 @frozen(kw_only=True)
 class Spread:
-    """Errors of predictions in a band of sizes, when measurements were left out of the fit."""
+    """Errors of predictions in a band of sizes, for measurements held out of the fit."""
 
     left_out: str = key("choice", REQUIRED, "left-out kind", choices=LEFT_OUT)
     above: int = key("bytes", "0B", "sizes above this, to the next of the same kind")
@@ -194,7 +194,7 @@ class Spread:
 
 class Estimate(NamedTuple):
     """A predicted time and its 90 % interval, from `low_ps` to `high_ps`. There is no interval if
-    no similar measurement was left out of a fit; else `spread` has the errors."""
+    no similar measurement was held out of a fit; else `spread` has the errors."""
 
     time_ps: float
     low_ps: float | None = None
@@ -219,16 +219,16 @@ class CollectiveCurves:
     def time_ps(self, shape: Shape, size_bytes: float, port_bps: int) -> float:
         """Return the time of a collective.
 
-        At sizes with a factor, it is that of the fastest curve times the factor of the nearest
-        shape, and beyond them the last factor holds. Between two of them it is linear in the size;
-        with `pieces`, the median of that and of the lines through the two next smaller and the two
-        next larger sizes, where there are so many.
+        At sizes with a factor, it is the fastest curve's time times the factor of the nearest
+        shape; beyond them, the last factor applies. Between two such sizes, it is linear in the
+        size or, with `pieces`, the median of that and of the lines through the next two smaller and
+        the next two larger sizes, if there are two.
         """
         return self.times_ps(shape, size_bytes, port_bps)[0]
 
     def estimate(self, shape: Shape, size_bytes: float, port_bps: int) -> Estimate:
-        """Return the time of a collective and its interval: from the least to the largest of the
-        linear and the lines' times, widened by the spread of left-out measurements."""
+        """Return the time of a collective and its interval: from the smallest to the largest of the
+        linear and the lines' times, widened by the spread of held-out measurements."""
         time_ps, *others = self.times_ps(shape, size_bytes, port_bps)
         is_known = any(one.shape == shape for one in self.factors)
         kind = LEFT_OUT[0] if is_known else LEFT_OUT[1]
@@ -240,8 +240,8 @@ class CollectiveCurves:
         return Estimate(time_ps, low_ps, high_ps, spread)
 
     def times_ps(self, shape: Shape, size_bytes: float, port_bps: int) -> list[float]:
-        """Return the time; within the sizes with a factor also the linear time and, with `pieces`
-        and at another size, the times of the lines through smaller and larger sizes."""
+        """Return the time; within the sizes with a factor, also the linear time and, with `pieces`
+        and away from these sizes, the times of the lines through smaller and larger sizes."""
         if not self.factors:
             return [self._fastest(shape, size_bytes, port_bps)]
         near = min(self.factors, key=lambda one: shape.distance(one.shape)).by_size
@@ -273,8 +273,8 @@ class CollectiveCurves:
 
 
 def extended(size: float, sizes: Sequence[float], times: Sequence[float]) -> float:
-    """Extend the line through the first two points; it neither falls nor outgrows the size. A
-    single point is extended to larger sizes as a latency, to smaller ones as a rate."""
+    """Extrapolate the line through the first two points; it neither falls nor grows faster than the
+    size. A single point is a latency for larger sizes and a rate for smaller ones."""
     steepest = times[0] / sizes[0]
     slope = steepest if size < sizes[0] else 0.0
     if len(sizes) > 1:
@@ -350,7 +350,7 @@ def _peaks(value: Any) -> tuple[tuple[str, float], ...]:
 
 @frozen
 class Efficiency:
-    """Share of a peak by size: `shares[k]` from `sizes[k]`, which ascend from 0."""
+    """Fraction of a peak by size: `shares[k]` from `sizes[k]` on; sizes ascend from 0."""
 
     sizes: tuple[float, ...] = (0.0,)
     shares: tuple[float, ...] = (1.0,)
@@ -451,8 +451,8 @@ class Link:
     def time_ps(self, what: str, n: int, size_bytes: float, per_domain: int = 1) -> float:
         """Return the time of a collective among `n` GPUs on an idle network, in ps.
 
-        `size_bytes` is the whole buffer (all-to-all: one GPU's input; send: the message). By ring
-        or direct exchange, a GPU sends 2 (n - 1) / n of an all-reduce's buffer, (n - 1) / n of
+        `size_bytes` is the whole buffer (all-to-all: one GPU's input; send: the message). With a
+        ring or direct exchange, a GPU sends 2 (n - 1) / n of an all-reduce's buffer, (n - 1) / n of
         other buffers (Thakur, Rabenseifner, Gropp 2005). In an all-to-all, the shares of the
         `per_domain` GPUs of its domain take another network.
         """

@@ -197,9 +197,9 @@ class Message:
     n: int
     when: str  # its pass in each micro-batch, or "step": once at the end of a step
     per: str  # layer, dense_layer, moe_layer, virtual_stage, embedding or head
-    times: int = 1  # repetitions in sequence
+    times: int = 1  # sequential repetitions
     network: str = "scale_out"  # scale_up, scale_out or wan
-    waits: bool = False  # compute waits for it, also where messages of its kind overlap
+    waits: bool = False  # compute waits for it, even if messages of its kind overlap
 
     def time_ps(self, job: Job) -> float:
         """Return the time of one message on an idle network, in ps.
@@ -220,14 +220,14 @@ class Message:
         return link.time_ps(self.what, self.n, self.size_bytes)
 
     def estimate(self, job: Job) -> Estimate:
-        """Return that time with its interval, which only measured collectives have."""
+        """Return `time_ps` with its interval, which only measured collectives have."""
         link = link_of(job, self.network)
         if curves := link.curves(self.what):
             return curves.estimate(self._shape(job), self.size_bytes, link.rate)
         return Estimate(self.time_ps(job))
 
     def _shape(self, job: Job) -> Shape:
-        """Return how many domains the group crosses, and its members in each."""
+        """Return the number of domains that the group spans, and its members in each."""
         if self.network == "scale_up":
             return Shape(1, self.n)
         members = min(members_of_domain(job, self.group), self.n)
@@ -242,8 +242,8 @@ def link_of(job: Job, network: str) -> Link:
 
 
 class Group(NamedTuple):
-    """The size of a group; how many adjacent ranks it spans, and from one member to the next. Ranks
-    are numbered tp first, then cp, dp and pp."""
+    """The size of a group, the number of adjacent ranks that it spans, and the distance between
+    members. Ranks are numbered tp first, then cp, dp and pp."""
 
     n: int
     span: int
@@ -322,8 +322,8 @@ def _message(
 def _tensor(job: Job) -> Iterator[Message]:
     """Yield tensor-parallel messages: gathered inputs, reduced outputs of each block.
 
-    With `overlap.tp_comm`, the last chunk of outputs has nothing to overlap; embedding and head are
-    not in chunks.
+    With `overlap.tp_comm`, the last chunk of outputs has nothing to overlap with; embedding and
+    head are not chunked.
     """
     sizes, layout, blocks = sizes_of(job), job.layout, job.model.blocks
     size = sizes.activation * sizes.tokens * job.model.hidden
@@ -425,8 +425,8 @@ def _stages(job: Job, gradient: float, per: str) -> Iterator[Message]:
     """Yield stages S1 to S5 of gradients over racks and datacenters.
 
     Hierarchical: shards are reduced inside the rack, then across racks, exchanged between
-    datacenters, and gathered in reverse. The paper counts all-reduces in S1 and S2, and the
-    gathers of S4 and S5 in addition ("I've Got 99 Problems But FLOPS Ain't One", section 4.1).
+    datacenters, and gathered in reverse. The paper counts all-reduces in S1 and S2, plus the
+    gathers of S4 and S5 ("I've Got 99 Problems But FLOPS Ain't One", section 4.1).
     """
     assert job.layout.dp_levels is not None
     rack, racks, _ = job.layout.dp_levels

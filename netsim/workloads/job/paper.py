@@ -2,7 +2,7 @@
 
 Its size (section 2), the stages of a step (sections 4 and 5), and exposed communication (section
 6), for the jobs `dense` and `moe`, from the same kernels and messages as any other job; the job
-that a budget buys, by the method of sections 2 to 4: racks and their compute, model size by a
+that a budget buys, with the method of sections 2 to 4: racks and their compute, model size by a
 scaling law, layers and width, the fewest GPUs that hold a layer, and replicas for all racks; and
 the paper's numbers (paper.csv), with ours from one set of inputs.
 
@@ -160,8 +160,8 @@ def stage_seconds(job: Job) -> StageSeconds:
 
 
 def tensor_parallelism(job: Job, rack_gpus: int) -> int:
-    """Return the fewest GPUs that hold a layer and its activations and divide a rack. Section 4 of
-    the paper. Raises InputError if a rack does not hold them."""
+    """Return the smallest number of GPUs that holds a layer and its activations and divides a rack.
+    Section 4 of the paper. Raises InputError if a rack does not hold them."""
     model = job.model
     layer = bytes_of_parameter(job) * 12 * model.hidden**2
     for t in range(1, rack_gpus + 1):
@@ -187,8 +187,8 @@ def exposed_seconds(stages: StageSeconds, network: PaperNetwork = BASE) -> float
     """Return the exposed communication of a layer, forward and backward.
 
     Tensor-parallel collectives and pipeline transfers of both passes, and the excess of the
-    slowest of S1, S2 and the wide area over the backward pass. Stages are those at 14.4 Tbps and
-    800 Gbps, and scale with these. POST-HOC: of eight formulas, the closest to the paper's
+    slowest of S1, S2 and the wide area over the backward pass. Stage times are for 14.4 Tbps and
+    800 Gbps, and scale with these rates. POST-HOC: of eight formulas, the closest to the paper's
     statements on figures 3 and 6.
     """
     up, out = BASE.scale_up_bps / network.scale_up_bps, BASE.scale_out_bps / network.scale_out_bps
@@ -286,7 +286,7 @@ class TrainingTarget:
     accounting: str = key("choice", "paper", "S1 to S5, as in [layout]", choices=ACCOUNTINGS)
 
 
-MIN_PARAMETERS = 1e8  # fewest parameters; the fit of widths is for large models
+MIN_PARAMETERS = 1e8  # minimum parameters; the fit of widths is for large models
 
 
 @frozen
@@ -415,7 +415,7 @@ class Figure:
 
     @property
     def post_hoc(self) -> bool:
-        """Whether an input was chosen to match, so that it validates nothing."""
+        """Whether an input was chosen to match, so that the agreement validates nothing."""
         return self.note.startswith("POST-HOC")
 
     @property

@@ -16,11 +16,11 @@ forward, input gradient and weight gradient. Transfers take no time:
 
 The bubble is the time from a step to the next, minus the work of one stage. Stages wait for each
 other between steps, to clip gradients; with zero bubble they do not, since they validate a step
-afterwards (section 4). The last stage then starts each step later than the first: its first
-operation to the last of any stage take max(F+B-W, F, B) (zb_h1) or max(F+B-2W, F) (zb_h2) instead.
-The source assumes W to be the smallest, without maximum; formulas hold for at least p (zb_h1) or
-2p - 1 (zb_h2) micro-batches. A micro-batch is in flight at a stage from its forward to the end of
-its backward, weight gradient included, weighted by its share of the stage's activations.
+afterwards (section 4). The last stage then starts each step later than the first; from a step's
+first operation to the last of any stage, the maxima are max(F+B-W, F, B) (zb_h1) and max(F+B-2W, F)
+(zb_h2). The source assumes that W is the smallest and has no maximum; formulas hold for at least p
+(zb_h1) or 2p - 1 (zb_h2) micro-batches. A micro-batch is in flight at a stage from its forward to
+the end of its backward, weight gradient included, weighted by its share of the stage's activations.
 """
 
 from __future__ import annotations

@@ -7,14 +7,13 @@ messages and the optimizer come last.
 Gradients become ready layer by layer in the last micro-batch's backward pass. With `grad_reduce`
 each is sent when ready, in order; what remains when the stage ends is exposed. Weights gathered by
 ZeRO mirror this: with `param_gather` each must arrive before the next step's first micro-batch
-reaches its layer. In an interleaved schedule p micro-batches pass a chunk before the next chunk.
+reaches its layer. In an interleaved schedule, p micro-batches pass a chunk before the next one.
 
     found = search_layouts(load_job("llama3_70b", fits=False), gpus=[512])
     print(found.rows[0].job.layout, found.refused)
 
 compares layouts by step time, MFU and cost. A layout is a choice of the keys in `AXES`; dp uses the
-remaining GPUs. Of the ways to recompute, only the least that fits is timed: more of it takes
-longer.
+remaining GPUs. Only the least recomputation that fits is timed, since more takes longer.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ SPLIT = ("zb_h1", "zb_h2")  # schedules that defer weight gradients and end with
 class StageStep:
     """Times of a stage at one GPU per micro-batch, all chunks, in ps.
 
-    The first three include `exposed` communication, by kind. `fill_ps` are transfers that only the
-    first micro-batch exposes.
+    The first three include `exposed` communication, by kind. `fill_ps` is the time of transfers
+    that only the first micro-batch exposes.
     """
 
     forward_ps: float
@@ -199,7 +198,7 @@ def _stage(job: Job, stage: int) -> StageStep:
 
 
 def _message_counts(job: Job, number: int) -> dict[str, int]:
-    """Return how often each `per` of messages occurs in a virtual stage."""
+    """Return how often each `per` of a message occurs in a virtual stage."""
     layers, last = job.virtual_stages[number], len(job.virtual_stages) - 1
     moe = sum(job.model.has_experts(layer) for layer in layers)
     return {
@@ -208,7 +207,7 @@ def _message_counts(job: Job, number: int) -> dict[str, int]:
         "dense_layer": len(layers) - moe,
         "embedding": int(number == 0),
         "head": int(number == last),
-        "forward": int(number < last),  # sends to the next virtual stage, and to the one before
+        "forward": int(number < last),  # sends to the next and to the previous virtual stage
         "backward_input": int(number > 0),
     }
 
@@ -352,7 +351,7 @@ class LayoutSearch:
     """The result of a search."""
 
     rows: tuple[LayoutRow, ...]  # layouts that fit, by step time
-    # number of other layouts by key and reason, the reason of the first of each key
+    # number of other layouts by key and reason; only each key's first reason is kept
     refused: Mapping[tuple[str, str], int]
 
 
@@ -394,7 +393,7 @@ def search_layouts(
 
 
 def _layouts(job: Job, gpus: int, given: Mapping[str, Sequence[Any]]) -> Iterator[list[Layout]]:
-    """Yield each choice of the axes on some GPUs: its ways to recompute, the least first."""
+    """Yield each choice of the axes on some GPUs: its recomputation options, the least first."""
     axes = {name: [*given.get(name, _values(job, name, gpus))] for name in AXES}
     recompute = sorted(axes.pop("recompute"), key=lambda one: [*RECOMPUTE, one].index(one))
     for values in product(*axes.values()):
@@ -404,7 +403,7 @@ def _layouts(job: Job, gpus: int, given: Mapping[str, Sequence[Any]]) -> Iterato
         if gpus % shared or chunks != (chosen["schedule"] == "interleaved"):
             continue
         if chosen["pp"] == 1 and chosen["schedule"] != axes["schedule"][0]:
-            continue  # all schedules are the same
+            continue  # all schedules are then the same
         chosen |= {"dp": gpus // shared, "dp_levels": None, "sp": chosen["tp"] > 1}
         yield [replace(job.layout, **chosen, recompute=how) for how in recompute]
 
@@ -434,7 +433,7 @@ def _first_that_fits(
         tried = replace(job, layout=layout)
         errors = job_errors(tried, fits=False)
         if errors and errors[0].key == "layout.recompute":
-            continue  # a way that the model does not have
+            continue  # unknown to the model
         if errors:
             return None, errors[0]
         memory = max(stage_memory(tried, stage).total for stage in range(layout.pp))

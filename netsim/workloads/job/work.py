@@ -51,8 +51,8 @@ class Kernel:
     """A forward kernel and its backward kernels, run `count` times.
 
     `kept_bytes` stay until the backward pass. Selective recomputation repeats `core` kernels:
-    scores, softmax and its dropout; of latent attention, the expansions. `split` says whether tp
-    ranks divide a matrix by columns, to which they gather inputs, or rows, and reduce outputs.
+    scores, softmax and its dropout; with latent attention, also the expansions. `split` says
+    whether tp ranks divide a matrix by columns and gather inputs, or by rows and reduce outputs.
     """
 
     name: str
@@ -75,8 +75,8 @@ class LayerSizes:
     tp: int
     activation: float  # bytes per element
     weight: float
-    gradient: float  # of weights, added up
-    operand: float  # of what matrices multiply: less than `activation` if cast to fp8 before
+    gradient: float  # of accumulated weight gradients
+    operand: float  # of matrix operands: less than `activation` if cast to fp8 before
     shared_inputs: bool  # matrix inputs are kept sharded and gathered again (sequence parallelism)
     gathers: bool  # tp ranks gather inputs and scatter outputs instead of all-reducing
 
@@ -150,8 +150,8 @@ def embedding_kernels(job: Job) -> tuple[Kernel, ...]:
 def _linear(
     name: str, sizes: LayerSizes, inputs: float, outputs: float, split: str = ""
 ) -> tuple[Kernel, ...]:
-    """Return the product of a matrix and all tokens, after a cast of its inputs if it computes in
-    fewer bytes; all tp ranks keep the inputs of its columns.
+    """Return the product of a matrix and all tokens, after a cast of its inputs if it computes in a
+    narrower format; all tp ranks keep the inputs of a column-parallel matrix.
 
     Cast tensors are written twice, once transposed for the weight gradient, as in Transformer
     Engine (common/transpose/cast_transpose.cu). The weight gradient is added to the accumulated
@@ -182,7 +182,7 @@ def _elements(name: str, per: tuple[int, int], n: float, moved: float, kept: flo
 
 
 def _norm(model: Model, sizes: LayerSizes, name: str, numbers: float = 0.0) -> Kernel:
-    """Return the kernels of a norm of so many numbers; by default of the hidden states."""
+    """Return the kernels of a norm of this many numbers, by default of the hidden states."""
     n = numbers or sizes.own_tokens * model.hidden
     moved = sizes.activation * 2 * n + sizes.weight * 2 * model.hidden
     forward, grad_input, grad_weight = (Work(per * n, moved) for per in NORM)
@@ -289,7 +289,7 @@ def _attention(job: Job) -> tuple[Kernel, ...]:
         found.append(Kernel("softmax", "vector", *softmax, kept_bytes=a * pairs, core=True))
         if model.dropout:
             per = Work(DROPOUT[0] * pairs, (2 * a + 1) * pairs)
-            # Its mask and output.
+            # Dropout's mask and output.
             kept = (a + 1) * pairs
             found.append(Kernel("score dropout", "vector", per, per, kept_bytes=kept, core=True))
         moved = a * (pairs + values + output)
@@ -500,7 +500,7 @@ def stage_times(job: Job) -> StageTimes:
     return StageTimes(layer, moe_layer, embedding, head, tuple(stages), optimizer, dense)
 
 
-CHUNKS = 4  # of a kernel with rows, each reduced while the next one runs
+CHUNKS = 4  # of a row-parallel kernel; each is reduced while the next one runs
 
 TP_SMS = 16
 """SMs that overlapped tp messages take from kernels: the default of Transformer Engine (849ad3f,
@@ -535,11 +535,11 @@ def _kernel_ps(job: Job, kernel: Kernel, which: str) -> float:
 
 
 def _shared(job: Job, kernel: Kernel, which: str) -> tuple[int, int]:
-    """Return into how many chunks overlap splits a kernel, and how many SMs messages take from it.
+    """Return the number of chunks of a kernel under overlap, and of SMs that messages occupy.
 
     This follows Transformer Engine. Inputs of column matrices and gradients of row matrices are
     gathered around a ring, one chunk per rank. Outputs of row matrices are reduced in CHUNKS. In
-    the backward pass, kernels of column matrices stay whole and run beside these messages.
+    the backward pass, kernels of column matrices stay whole and overlap these messages.
     """
     overlap, tp = job.overlap, job.layout.tp
     if overlap.tp_comm and job.layout.sp and kernel.split:

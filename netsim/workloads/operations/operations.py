@@ -85,7 +85,7 @@ class Operations:
         self.n_ranks = n_ranks
         self.messages: list[Messages] = []
         self.collectives: list[Collective] = []
-        self.ends: list[tuple[Ints, Ints]] = []  # what waits for an end, or for a start
+        self.ends: list[tuple[Ints, Ints]] = []  # edges that wait for an end, or for a start
         self.starts: list[tuple[Ints, Ints]] = []
         self.orders: list[tuple[Ints, Ints]] = []
         self.names = {"": 0}  # kinds and labels are indices of names
@@ -220,7 +220,7 @@ class Operations:
         `classes[k]`.
 
         `reduction` describes the network's units for "in_network" collectives; `wires` lets "auto"
-        choose for the network.
+        choose an algorithm for the network.
 
         Raises InputError, naming the operation, for invalid operations and dependency cycles.
         """
@@ -234,7 +234,7 @@ class Operations:
             call.of(sends)[:] = True
         lone = np.isin(table.what, [WHATS.index(what) for what in ("join", "send", "receive")])
         computes = ~sends & ~lone
-        split = np.zeros(len(table), bool)  # those with a separate first task
+        split = np.zeros(len(table), bool)  # operations with a separate first task
         for one, _ in self.starts:
             split[one] = True
         split &= ~sends
@@ -484,7 +484,7 @@ class TaskArrays:
         self._ends = np.zeros((2, rows.n_flows), np.int64)  # the operations at both ends
 
     def compute(self, which: Ints, duration_ps: Ints) -> None:
-        """Set computes; one without a stream gets its own."""
+        """Set computes; a compute without a stream gets its own stream."""
         table, task = self._operations, self._rows.end[which]
         self._kind[task] = COMPUTE
         self._duration[task] = duration_ps[which]
@@ -587,7 +587,7 @@ class TaskArrays:
 
 
 def _after_nothing(steps: Steps, goes: Flags) -> Flags:
-    """bool[G, m]: sends that wait only for sends without a message: no earlier send has covered
+    """bool[G, m]: sends that wait only for sends without a message, so that no earlier send covers
     their software latency."""
     follows = steps.follows
     found: Flags = np.where(follows >= 0, ~goes[:, follows], True)
@@ -619,7 +619,7 @@ def _waits(steps: Steps) -> tuple[Edges, Edges]:
         none = np.zeros(0, np.int64)
         return (steps.after, waiting), (none, none)
     last = steps.after[steps.after_ptr[waiting + 1] - 1]
-    one_of = np.zeros(len(steps), bool)  # one of the sends with equal dependencies
+    one_of = np.zeros(len(steps), bool)  # one representative of sends with equal dependencies
     one_of[waiting[unit][np.unique(last[unit], return_index=True)[1]]] = True
     is_last = steps.after == last
     direct, others = ~unit | is_last, unit & one_of[waiting] & ~is_last
@@ -746,7 +746,7 @@ def _check(ops: Operations, table: OperationTable, columns: dict[str, Ints]) -> 
 
 
 def _settled(table: OperationTable, wires: Wires | None) -> Settled:
-    """Return how to select the algorithm of each collective."""
+    """Return the options that determine each collective's algorithm."""
 
     def settled(call: Collective, size_bytes: int) -> CollectiveOptions:
         how = call.how

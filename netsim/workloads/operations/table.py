@@ -1,4 +1,4 @@
-"""The table of operations of ranks, metrics of a job, and where each step's time went.
+"""The table of operations of ranks, metrics of a job, and the breakdown of each step's time.
 
 A rank computes, sends, receives, and takes part in collectives. Each of these is an operation per
 rank, with a first and a last task at the rank's host, which may be the same.
@@ -8,8 +8,8 @@ job's start).
 Within it a rank computes, in any stream, or is idle. An idle interval ends when a compute of the
 rank begins, or with its last operation of the step; the rest of the step is bubble. An idle
 interval is divided along the chain of dependencies at this rank that ends with it, into the classes
-of "Where the time goes" in `docs/results.md`. Computes of a kind that messages or collectives
-share, such as the launch of one, are exposed. Communication hidden behind compute is in no class.
+of "Where the time goes" in `docs/results.md`. Computes whose kind is also a kind of messages or
+collectives, such as a launch, are exposed. Communication hidden behind compute is in no class.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class JobSteps:
     # the model's floating-point operations per step (without recomputation) of all simulated ranks;
     # None: unknown
     model_flops: float | None = None
-    peak_flops: float | None = None  # peak FLOP/s of these ranks in total
+    peak_flops: float | None = None  # total peak FLOP/s of these ranks
     # the network ("scale-up" or "scale-out") of each kind timed by a formula
     formula_networks: Mapping[str, str] = field(default_factory=dict)
     peak_format: str = ""  # number format of the peak, such as fp8
     # for a sample of a job, returns the forecast of the whole job's step, as in "job" of the
-    # summary, from the sample's table of operations, the network, the sizes of packets and the
-    # sample's metrics; {} if there is none
+    # summary, from the sample's operation table, the network, the packet sizes and the sample's
+    # metrics; {} without one
     forecast: Callable[[Any, Any, Any, Any], dict[str, Any]] | None = None
     advice: Callable[[float, float], str | None] | None = None  # as `WorkloadPart.advice`
 
@@ -77,8 +77,8 @@ class JobSteps:
 
 
 class JobRows(NamedTuple):
-    """A job in a table: its name, its number of rows, which follow the previous job's, its steps,
-    and the start of the first one (None: its first operation's). The name is "traffic", or the name
+    """A job in a table: its name, its number of rows (after the previous job's), its steps, and the
+    start of the first step (None: its first operation's start). The name is "traffic", or the name
     of its flow class or job."""
 
     name: str
@@ -240,7 +240,7 @@ def step_times(table: Table, start_ps: int = 0) -> list[MeasuredStep]:
 
 
 class _Idle(NamedTuple):
-    """Idle intervals: rank, start, end, and the operations that ended them; -1: unknown."""
+    """Idle intervals: rank, start, end, and the operation that ended each; -1: unknown."""
 
     rank: Ints
     start_ps: Ints
@@ -282,10 +282,10 @@ class _Chains:
         self.idle = self._idle()
 
     def _under_way(self, what: NDArray[np.str_], group: Ints, formula: Flags) -> Ints:
-        """int64[n], in ps: when each operation was in progress at both or all ends.
+        """int64[n], in ps: since when each operation was in progress at both or all ends.
 
-        A collective: since its last rank started, or since this rank did if it ended here before
-        that, as at the root of a broadcast. A message: since it was sent and its receive was ready.
+        A collective: since its last rank's start, or this rank's if it ended here before that, as
+        at a broadcast's root. A message: since it was sent and its receive was ready.
         """
         found = self.begin.copy()
         its = np.flatnonzero(np.isin(what, COLLECTIVES) & ~formula)
@@ -317,8 +317,8 @@ class _Chains:
         return found
 
     def _waiting(self, waits: list[tuple[Ints, Ints, Ints]], exposed: Ints) -> Ints:
-        """int64[n], each rank's waiting time in intervals of (rank, start, end), without the
-        communication in progress, which is added to `exposed` instead."""
+        """int64[n], each rank's waiting time in intervals (rank, start, end), except communication
+        in progress, which is added to `exposed`."""
         rank, since, until = (np.concatenate(parts) for parts in zip(*waits, strict=True))
         found = np.zeros(self.ranks.size, np.int64)
         np.add.at(found, rank, until - since)
@@ -340,7 +340,7 @@ class _Chains:
         computes = computes[np.lexsort((self.begin[computes], self.rank[computes]))]
         n, rank, end = computes.size, self.rank[computes], self.end[computes]
         end = np.where(end < 0, INF, end)  # unfinished when the run stopped
-        # The latest end so far within each rank: a running maximum of ordinals, offset by rank.
+        # The latest end so far in each rank: a running maximum of ordinals, offset by rank.
         by_end = np.argsort(end, kind="stable")
         place = np.empty(n, np.int64)
         place[by_end] = np.arange(n)
@@ -468,7 +468,7 @@ def blocked_by(operations: OperationTable, tasks: TaskTable, states: TaskStates)
     ends, begins = (np.full(len(tasks), -1, np.int64) for _ in range(2))
     ends[operations.end_task] = begins[begin] = np.arange(n)
     found = np.where(last < 0, -1, ends[last])
-    # Depending on a start means depending on that operation's last dependency.
+    # A dependency on a start is one on that operation's last dependency.
     via = np.where((last >= 0) & (found < 0), begins[last], -1)
     while (via >= 0).any():
         open_ = np.flatnonzero(via >= 0)
@@ -538,7 +538,7 @@ def collective_instances(table: Table) -> CollectiveInstances:
 
 def factors(what: NDArray[np.str_], ranks: NDArray[np.int32]) -> Floats:
     """float64[n]: bus bandwidth over algorithm bandwidth: the bytes a rank must send per byte of
-    the stated size, so that results are comparable with link rates. As in NVIDIA's nccl-tests
+    the stated size, which makes results comparable with link rates, as in NVIDIA's nccl-tests
     (doc/PERFORMANCE.md)."""
     share = (ranks - 1) / ranks
     found = np.ones(what.size)
@@ -547,7 +547,7 @@ def factors(what: NDArray[np.str_], ranks: NDArray[np.int32]) -> Floats:
 
 
 def rows_of_jobs(table: Table, jobs: Sequence[JobRows]) -> list[Table]:
-    """Return each job's rows of a table of operations, which count operations from 0."""
+    """Return each job's rows of an operation table, with operations numbered from 0."""
     found, first = [], 0
     for job in jobs:
         its = {name: column[first : first + job.n] for name, column in table.items()}
@@ -561,7 +561,7 @@ def with_networks(table: Table, network: Network, steps: JobSteps | None) -> Tab
     """Return a job's table whose kinds of communication follow their network: "scale-up tp".
 
     A message or collective is scale-up if one scale-up network joins the hosts of all its ranks,
-    and scale-out otherwise; if a formula times it, it is of the network that the formula assumes. A
+    and scale-out otherwise; if a formula times it, it has the network that the formula assumes. A
     launch has the network of its rank's next operation.
     """
     port = np.flatnonzero(network.is_scale_up[network.port_network])
@@ -620,7 +620,7 @@ def job_metrics(table: Table, job: JobRows, network: Network) -> dict[str, Any]:
 
 
 def step_entry(found: MeasuredStep, steps: JobSteps | None) -> dict[str, Any]:
-    """Return a step's time and parts, means of the ranks."""
+    """Return a step's time and parts, averaged over ranks."""
     time_ps = found.end_ps - found.start_ps
     exposed = zip(found.kinds, found.exposed_ps.mean(0).tolist(), strict=True)
     return {

@@ -1,8 +1,8 @@
 """Wires: rates and latencies for collectives between hosts of a network.
 
-A `Wire`, the input of closed forms, is measured per algorithm: between the hosts that send at the
-same time, in all groups, over all ports they may use. Packets are assumed to spread evenly over
-paths of equal length; hash collisions and transport overheads are ignored.
+A `Wire`, the input of closed forms, is measured per algorithm: between the hosts of all groups that
+send at the same time, over all ports they may use. Packets are assumed to spread evenly over paths
+of equal length; hash collisions and transport overheads are ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from netsim.workloads.collectives.steps import CollectiveOptions, Hops, Wire
 
 
 class _Segments(NamedTuple):
-    """The flows of k sends: one each, or two if relayed by a peer."""
+    """The flows of k sends: one per send, or two if a peer relays it."""
 
     send: Ints  # the send of each flow
     first: Ints  # the start of each flow's port pairs
@@ -65,7 +65,7 @@ class Wires:
         return self._found[key]
 
     def near(self, groups: Ints) -> int | None:
-        """Return the number of consecutive members below one switch; None: one or all."""
+        """Return the number of consecutive members below one switch; None if it is one or all."""
         if groups.shape[1] < 2:
             return None
         network = self.network
@@ -110,8 +110,8 @@ class Wires:
         )
 
     def _measured(self, src: Ints, dst: Ints, hops: Hops) -> tuple[Floats, Floats, Floats]:
-        """Return the cost of concurrent sends: seconds per bit sent by a position, the same of one
-        message alone, and latency in ps."""
+        """Return the cost of concurrent sends: seconds per bit sent by a position, the same for a
+        single message, and latency in ps."""
         segments = self._segments(src, dst)
         port_pairs = np.diff(segments.first)
         flow = np.repeat(np.arange(port_pairs.size), port_pairs)

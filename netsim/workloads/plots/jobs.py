@@ -20,7 +20,7 @@ MARKERS = "os^Dvx"
 
 
 def calibration_errors(found: Mapping[str, Sequence[Residual]]) -> Figure:
-    """Draw the errors of predicted times by size; colors are collectives, markers shapes."""
+    """Draw the errors of predicted times by size; colors are collectives, markers are shapes."""
     figure, (axes,) = style.new_figure()
     for index, (what, some) in enumerate(found.items()):
         shapes = sorted({one.row.shape for one in some})

@@ -99,7 +99,7 @@ def _draw(axes: Axes, rows: Sequence[LiteRow], assumptions: Sequence[Assumption]
         [placed[model, machine, one] for one in assumptions]
         for model, machine in product(MODELS, VARIANTS)
     ]
-    # Without requests that meet the SLO there is no ratio and no color.
+    # If no request meets the SLO, there is no ratio and no color.
     ratios = np.array([[row.ratio or np.nan for row in line] for line in lines])
     axes.imshow(ratios, cmap="PuOr", vmin=MIN_RATIO, vmax=MAX_RATIO, aspect="auto")
     for (y, x), ratio in np.ndenumerate(ratios):
@@ -159,7 +159,7 @@ def claimed(row: LiteRow) -> bool:
 
 
 def _options(rows: Sequence[LiteRow]) -> Table:
-    """Return, by variant and phase, the fewest assumptions that match H100, per model."""
+    """Return, by variant and phase, the minimal assumptions under which each model matches H100."""
     lines = []
     for phase, variant in product(PHASES, VARIANTS):
         cells = []

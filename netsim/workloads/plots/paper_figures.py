@@ -1,9 +1,9 @@
 """Reproduced figures of the paper: the paper's values, ours, and output files; figures 1, 3 and 4,
-which are from formulas.
+which come from formulas.
 
 A figure is a function here, in `simulated_figures.py` or in `lite.py`, which takes results and
 returns a `PaperFigure`; `SWEEPS` of the file has its simulations, if any. The paper's values are in
-`netsim/workloads/job/paper.csv`, or beside the function if only simulation gives ours.
+`netsim/workloads/job/paper.csv`, or next to the function if only simulation gives ours.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 ENDINGS = ("png", "pdf")
 
 JOBS = {"dense": "dense", "MoE": "moe"}  # the paper's names of its models, and their jobs
-POST_HOC = "POST-HOC"  # our input was chosen to give this value: no validation
+POST_HOC = "POST-HOC"  # our input was chosen to give this value, so it validates nothing
 NOT_REPRODUCED = "not reproduced"  # the paper's inputs and formulas do not give its value
 SMALLER = "smaller"  # simulated below the paper's size
 UNVERIFIED = "unverified"  # our inputs, or the paper's value, are quoted from memory
@@ -47,7 +47,7 @@ MORE_THAN, LESS_THAN, AT_MOST, AT_LEAST = "more than", "less than", "at most", "
 
 class Sweep(NamedTuple):
     """A shipped experiment and its changes for the quick and the full form. `name` is the folder of
-    its results. Figures with the same sweep share its points."""
+    its results. Figures with the same sweep share points."""
 
     name: str
     experiment: str
@@ -94,8 +94,8 @@ class Value(NamedTuple):
 def stated(
     name: str, what: str, ours: float | None = None, *, standing: str | None = None
 ) -> Value:
-    """Return a value of `netsim.workloads.job.paper` by name, with the model's result or another.
-    `standing` defaults to the model's. Raises KeyError for an unknown name."""
+    """Return a value of `netsim.workloads.job.paper` by name, with the model's result or a given
+    one. `standing` defaults to the model's. Raises KeyError for an unknown name."""
     one = {figure.name: figure for figure in paper.figures()}[name]
     assert one.number is not None
     bound = {">": MORE_THAN, "<": LESS_THAN}.get(one.stated[0], "")
@@ -206,9 +206,9 @@ def trillions(law: str, flops: float, years: float) -> float:
 class Sensitivity:
     """Exposed communication against one network speed, a line per model and network.
 
-    `ends` are of the axis; `networks` the name of a line and its network at each speed; `stated` a
-    metric of `netsim.workloads.job`, its model, and the speed in the paper; `named` a speed that
-    the paper mentions.
+    `ends` are the ends of the axis; `networks` maps a line's name to its network at each speed;
+    `stated` are metrics of `netsim.workloads.job`, with model and speed in the paper; `named` is a
+    speed that the paper mentions.
     """
 
     name: str
@@ -288,7 +288,7 @@ def fig3b(_: Sequence[Result]) -> PaperFigure:
     return _sensitivity(speeds, notes=notes)
 
 
-ENOUGH = "wan_ok_capacity"  # what the paper calls sufficient, a metric of `netsim.workloads.job`
+ENOUGH = "wan_ok_capacity"  # sufficient in the paper; metric of `netsim.workloads.job`
 
 ROUND_TRIPS = ("", ", a round trip more")
 """Round trips that the transport adds to the delay of 30 ms, by number."""
@@ -369,7 +369,7 @@ def fig4(_: Sequence[Result]) -> PaperFigure:
 
 def counts(stated: StatedCounts) -> PeerCounts:
     """Return the counts of a network by formula. Rails divide the hosts among trees with fewer
-    tiers: together they have as many chips and cables as one tree with these tiers would."""
+    tiers, with as many chips and cables in total as a single tree with these tiers would have."""
     chips = stated.planes * switches_needed(stated.hosts, stated.tiers, stated.radix)
     return PeerCounts(float(chips), fabric_cables_needed(stated.hosts, stated.tiers))
 

@@ -100,7 +100,7 @@ def goodput_bars(results: Sequence[Result]) -> list[GoodputBar]:
 
 
 def _over_seeds(results: Sequence[Result], path: Sequence[str]) -> Spread:
-    """Return a metric over seeds; infinite in runs that do not have it."""
+    """Return a metric over seeds; infinite for runs without it."""
     values = []
     for result in results:
         value: Any = result.summary["serving"]

@@ -62,7 +62,7 @@ it."""
 SECOND_HALF = "feed-forward norm"
 """The first kernel of the second half of a layer; each half gathers and scatters."""
 
-DELAYED = "S3"  # the stage between datacenters; its delay overlaps with following chunks
+DELAYED = "S3"  # the stage between datacenters, whose delay overlaps later chunks
 
 
 PASSES = {
@@ -92,7 +92,7 @@ def fig2(results: Sequence[Result]) -> paper.PaperFigure:
     the five stages of gradient reduction, pipelined in chunks below the backward pass, each alone
     on its network. Bottom: the same for the last GPU of a simulated step, with times divided by the
     scale of its messages. Both show the last pipeline stage: its input precedes the forward pass,
-    the backward pass follows at once, and its output is sent after it. (Other stages have an input
+    the backward pass follows immediately, and then the output is sent. (Other stages have an input
     before and an output after each pass.)
 
     Raises InputError for other results, or without a step.
@@ -346,7 +346,7 @@ def scenario(result: Result, hosts: int, flows: str, small: bool) -> str:
 
 
 def is_papers(result: Result) -> bool:
-    """Return whether all hosts of the paper's tree send the MoE's message at 800 Gbps."""
+    """Return whether all hosts of the paper's tree send the MoE model's message at 800 Gbps."""
     kinds = [resolved(result, f"{section}.kind") for section in ("topology", "traffic")]
     if kinds not in (["fat_tree", "pipeline"], ["fat_tree", "permutation"]):
         return False

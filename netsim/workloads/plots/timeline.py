@@ -8,12 +8,12 @@ during a flow. The report draws the same rows, bars and line.
 
 A Perfetto trace (open https://ui.perfetto.dev, which processes it locally) has a process for every
 rank, with a track per row. Overlapping slices of a row use several tracks with its name. Arrows
-lead from a message's send to its receive, and the critical path is its own process. With samples
+lead from a message's send to its receive, and the critical path is a separate process. With samples
 (`[outputs] sample_interval`), counters show the largest queue of each interval at the ports with
-the longest queues. Perfetto counts nanoseconds: times are rounded down, and the arguments of a
-slice have the exact ones (`start_ps`, `duration_ps`). The file is a `Trace` message of Perfetto's
-protobuf format, with the field numbers of `protos/perfetto/trace/trace_packet.proto` and
-`track_event/` next to it.
+the longest queues. Perfetto counts nanoseconds, so times are rounded down; a slice's arguments have
+the exact times (`start_ps`, `duration_ps`). The file is a `Trace` message of Perfetto's protobuf
+format, with the field numbers of `protos/perfetto/trace/trace_packet.proto` and `track_event/` next
+to it.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class Timeline:
 
 
 def ranks_of(result: Result) -> Ranks | None:
-    """Return the ranks of a training step, read off its messages; None for other runs. A pipeline
-    message goes to a rank one stage further, so their least distance is the distance of stages."""
+    """Return the ranks of a training step, inferred from its messages; None for other runs. A
+    pipeline message goes to the next stage, so its smallest distance is that of stages."""
     table = result.operations
     if table is None or sweeps.resolved(result, "traffic.kind") != "training":
         return None
@@ -165,9 +165,9 @@ def first_of_stages(result: Result) -> list[int] | None:
 def timeline_of(results: Sequence[Result], view: View, most_rows: int | None = None) -> Timeline:
     """Return the timeline of one run: its operations if any, else its tasks.
 
-    For serving runs it has the iterations, in the row of each instance's leader. Only the first
-    `most_rows` rows are read, if given, and only finished work between the times has bars. Raises
-    InputError for several runs or an empty timeline.
+    For serving runs, it has the iterations, each in the row of its instance's leader. Only the
+    first `most_rows` rows are read, if given, and only finished work between the times has bars.
+    Raises InputError for several runs or an empty timeline.
     """
     if len(results) != 1:
         raise InputError(f"{len(results)} results", hint="a timeline shows one")
@@ -612,8 +612,8 @@ ANNOTATION_NAME, ANNOTATION_INT = 10, 4
 
 COUNTER, UNIT, SHARED_AXIS, SIZE_BYTES = 8, 3, 7, 3
 """Field of a TrackDescriptor for counters, fields of a CounterDescriptor, and a unit."""
-COUNTED, VALUE = 4, 30  # type of a TrackEvent that sets a counter, and the field of its value
-QUEUES = 32  # most queues, those that grew longest
+COUNTED, VALUE = 4, 30  # TrackEvent type that sets a counter, and its value field
+QUEUES = 32  # maximum number of queues: the ones that grew longest
 CLEARED = 1  # flag of the first packet: the sequence has no earlier state
 
 
@@ -642,8 +642,8 @@ def write(results: Sequence[Result], path: Path, **asked: Any) -> Path:
 def _packets(
     found: Timeline, path: CriticalPath | None, queues: Mapping[str, Queue]
 ) -> Iterator[bytes]:
-    """Yield the packets of the file. Packets of equal time keep the order of the file, and an arrow
-    must begin before it ends: receives come last."""
+    """Yield the packets of the file. Packets of equal time keep their order in the file, and an
+    arrow must begin before it ends, so receives come last."""
     yield _packet({FLAGS: CLEARED})
     tracks = _Tracks()
     if path is not None:
@@ -667,7 +667,7 @@ def _packets(
     yield from received
 
 
-Queue = Sequence[tuple[int, int]]  # times in ps, and the bytes from then on
+Queue = Sequence[tuple[int, int]]  # times in ps, and the bytes from each time on
 
 
 def _queues(result: Result, found: Timeline) -> dict[str, Queue]:
@@ -738,7 +738,7 @@ class _Tracks:
         self.parent, self.rows = self.n, 0
 
     def counter(self, name: str, values: Queue) -> Iterator[bytes]:
-        """Write a counter; all of them have the same scale."""
+        """Write a counter; all counters have the same scale."""
         unit = {UNIT: SIZE_BYTES, SHARED_AXIS: "queue"}
         yield self._new(name, {PARENT: self.parent, COUNTER: unit})
         for time_ps, value in values:

@@ -216,7 +216,7 @@ def lines(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def forecast_text(found: Mapping[str, Any]) -> str:
-    """Return the forecast, its difference from the formula, and where that comes from."""
+    """Return the forecast, its difference from the formula, and the sources of that difference."""
     by = {name: 100 * share for name, share in found["difference_by"].items()}
     most = max(by, key=lambda name: abs(by[name]))
     forecast, formula = (format_time(round(one["step_ps"]), 4) for one in (found, found["formula"]))
@@ -244,7 +244,7 @@ def sections(summary: Mapping[str, Any]) -> Iterator[Wide]:
 def sweep_sections(
     rows: Sequence[Mapping[str, Any]], summaries: Sequence[Mapping[str, Any]], axes: Sequence[str]
 ) -> Iterator[Wide]:
-    """Yield the steps of all jobs of a sweep whose points have several."""
+    """Yield the steps of all jobs of a sweep whose points have several jobs."""
     found = [(row, job) for row, one in zip(rows, summaries, strict=True) for job in jobs_of(one)]
     if not any("jobs" in one for one in summaries):
         return
@@ -294,7 +294,7 @@ def _whole(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mfu(bases: Iterable[str | None]) -> str:
-    """Return the title of model FLOPs utilization, with the formats whose peak it is a share of."""
+    """Return the title of model FLOPs utilization, with the formats of its peak."""
     return "\n".join(("MFU", *dict.fromkeys(base for base in bases if base)))
 
 
@@ -313,7 +313,7 @@ def step_parts(step: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _steps(job: Job, of: str) -> Wide:
-    """Return the parts of steps, mean of the job's ranks, with the whole job's for a sample."""
+    """Return the parts of steps, averaged over ranks; for a sample, also the whole job's."""
     steps = [(f"step {k}", one) for k, one in enumerate(job["steps"][:MAX_STEPS])]
     omitted = len(job["steps"]) - len(steps)
     title = f"Steps{of}" + (" (sample)" if "forecast" in job else "")

@@ -1,11 +1,11 @@
 """Failures of instances: drawn at random before the run, or read from a file.
 
-An instance fails when one of its GPUs does: its time to failure is exponential, with a mean of
-`mtbf` over its number of GPUs. The failed GPU is repaired after `repair_time` and then joins the
-spares, which go to the instance that has waited longest; without spares it returns to its own. The
-instance is *whole* again `swap_time` after it gets a GPU. With `on_failure = "stop"` it is down
-until then; with "shrink" it is down for `restart_time` and then runs with one GPU fewer. It does
-not fail again before it is whole.
+An instance fails when one of its GPUs fails: its time to failure is exponential, with a mean of
+`mtbf` divided by its number of GPUs. The failed GPU is repaired after `repair_time` and then joins
+the spares, which go to the instance that has waited longest; without spares, it returns to its own
+instance. The instance is *whole* again `swap_time` after it gets a GPU. With `on_failure = "stop"`
+it is down until then; with "shrink" it is down for `restart_time` and then runs with one GPU fewer.
+It does not fail again until it is whole.
 
 At real failure rates, one per GPU in ten years, no run sees a failure: choose `mtbf` for the run.
 The available capacity depends on the ratio of `repair_time` to `mtbf`.

@@ -1,10 +1,10 @@
-"""The iterations of an instance: which requests are in one, its duration, and its effects.
+"""The iterations of an instance: their requests, durations and effects.
 
 The functions are compiled into the engine: the handlers of `netsim.workloads.traffic.serving` call
 them, mostly at leaders. The time per iteration is proportional to its requests, not to waiting
 requests.
 
-The constants say what is in the records (`netsim.program`) of hosts and tasks. Lists of requests
+The constants are the fields of the records (`netsim.program`) of hosts and tasks. Lists of requests
 are linked through `next` and identified by the indices of their first and last task; -1 is none.
 """
 
@@ -60,8 +60,8 @@ TASK_STATE = (
     "kv",  # first task that sends its KV cache; -1: none
     "parts",  # started parts of its KV cache; for a pool request, number of answering flows
     "sending",  # unfinished tasks of the leader that send its KV cache
-    # KV-cache part: task of its request. Pool request: its first answering task. Transition: new
-    # state and time.
+    # Of a KV-cache part: its request's task; of a pool request: its first answering task; of a
+    # transition: new state and time.
     "of",
     "at_ps",
     # All-reduce or pool read: largest size.
@@ -90,9 +90,9 @@ HOST_STATE = (
     "part",  # next part to send in this iteration
     "n_parts",  # parts of a KV cache; 0: none is sent
     "size",  # GPUs of the instance
-    "causal",  # 1 if a token attends only to those before it
+    "causal",  # 1 if a token attends only to earlier tokens
     # Lists of requests: waiting (the head may be partly computed), ending their prefill with this
-    # iteration, decoding; and the first decoding one whose start is not yet logged.
+    # iteration, decoding; and the first decoding request whose start is not yet logged.
     "waiting",
     "waiting_end",
     "filling",
@@ -107,7 +107,7 @@ HOST_STATE = (
     "n_announced",  # announced iterations
     "group",
     "group_ps",  # compute time of a group
-    "left_out_ps",  # its part for the latency of merged all-reduces
+    "left_out_ps",  # the part of it that is latency of merged all-reduces
     "clock_ps",  # unit of announced times
     "rows",  # of the iteration
     "max_rows",  # of declared iterations
@@ -119,7 +119,7 @@ HOST_STATE = (
     # Memory pool; `iteration_duration` has analytic reads.
     "pooled",  # 1 if this GPU reads
     "reads",  # finished reads
-    "waits_for_read",  # 1 if it waits for its read
+    "waits_for_read",  # 1 if it is waiting for its read
     "pool_requests",  # of a leader: first task, and number per iteration
     "n_pool_requests",
     "max_context",  # of declared reads; 0: each iteration reads everything
@@ -139,7 +139,7 @@ TIMERS = 4
 
 
 def accept_request(env, now, request):
-    """Queue a request that has arrived, or whose KV cache has."""
+    """Queue a request when it, or its KV cache, has arrived."""
     if request.left == 0:
         log_request(env, now, KV_TRANSFER_END, request)
     host = env.host
@@ -243,8 +243,8 @@ def has_room(env, request):
 
 
 def tokens_to_prefill(env, request, room):
-    """Return how many tokens of a prompt this iteration computes. If prompts are not split, the
-    first prompt of an iteration is computed at any length."""
+    """Return the number of tokens of a prompt that this iteration computes. If prompts are not
+    split, an iteration computes its first prompt whatever its length."""
     if request.left <= room:
         return request.left
     if env.par.chunked:
@@ -299,7 +299,7 @@ def advance_decoding(env, now):
 
 
 def finish_prefills(env, now):
-    """Give the first token to each prefilled request, and send it to where it decodes."""
+    """Give each prefilled request its first token, and send it to its decode instance."""
     host = env.host
     place = host.filling
     host.filling = -1
@@ -379,14 +379,14 @@ def answer_pool_read(env, now, task):
 
 
 def send_size(env, now, place, more):
-    """Send a control message with `more` bytes, the number that it encodes."""
+    """Send a control message with `more` extra bytes, the number that it encodes."""
     message = task_at(env, place)
     set_size(env, message, env.par.control_message_size + more)
     start(env, now, message)
 
 
 def iteration_announced(env, now):
-    """Note at a GPU other than the leader that an iteration has been announced."""
+    """Record an announced iteration at a GPU other than the leader."""
     host = env.host
     host.n_announced += 1
     if host.busy == 0:
@@ -570,7 +570,7 @@ def requeue(env, now, first, last):
 
 
 def lose_request(env, now, request):
-    """Make the prompt and the tokens generated so far one prompt, to be computed again."""
+    """Turn the prompt and the tokens generated so far into one prompt, to be computed again."""
     log_request(env, now, LOST, request)
     env.host.used -= kv_tokens(env.host, request)
     env.host.sequences -= 1

@@ -1,7 +1,7 @@
 """Tables of requests and iterations, times of tokens, and metrics, from the log of a serving run.
 
 The log (`LOG` of `plan.py`) has the iterations, and when a request entered and left the decode
-batch of an instance: it got a token at the end of each iteration in between. A FIRST_TOKEN row
+batch of an instance: it gets a token at the end of each iteration in between. A FIRST_TOKEN row
 adds the token at the end of a prefill.
 
 The audit checks that each request is served once, with every token it asked for. A percentile is
@@ -129,7 +129,7 @@ def gaps_of(n: int, log: Log) -> tuple[Ints, Ints]:
 
 
 def _gaps(n: int, log: Log) -> tuple[tuple[Ints, Ints], Table]:
-    """Return the same, and columns on the gaps of each request."""
+    """Return the result of `gaps_of`, and columns on the gaps of each request."""
     columns: list[Table] = []
     counted: list[tuple[Ints, Ints]] = []
     for part in tokens(n, log, stays(log)):
@@ -251,7 +251,7 @@ def _earliest(n: int, log: Log, what: int) -> Ints:
 
 
 def _least(n: int, which: Ints, values: Ints) -> Ints:
-    """int64[n]: the least of the values with each index; -1: none."""
+    """int64[n]: the smallest of the values with each index; -1: none."""
     found = np.full(n, NEVER, np.int64)
     np.minimum.at(found, which, values)
     found[found == NEVER] = -1
@@ -324,8 +324,8 @@ BEFORE_END = (PREFILL_START, FIRST_TOKEN, DECODE_START, LOST)
 def audit(requests: Table, log: Log, *, complete: bool) -> dict[str, int]:
     """Count requests and tokens at the end of a run, in the table of `outcome` and its log.
 
-    Raises RunError if a request is lost, is done twice, continues after its end, or got another
-    number of tokens than it asked for.
+    Raises RunError if a request is lost, is done twice, continues after its end, or got a wrong
+    number of tokens.
     """
     n = requests["request"].size
     event, request = log["event"], log["request"]
@@ -426,7 +426,7 @@ def _slo(plan: ServingPlan, table: Table, per_second: float) -> dict[str, Any]:
     first, gaps, longest = met(plan, table)
     n, every = max(1, first.size), first & gaps & longest
     stalled = 0
-    if plan.stall_ps is not None:  # of those that are not done, too
+    if plan.stall_ps is not None:  # also of unfinished requests
         stalled = int((table["tbt_max_ps"] > plan.stall_ps).sum())
     return {
         "ttft_ps": plan.ttft_ps,

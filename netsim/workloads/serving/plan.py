@@ -20,8 +20,8 @@ in the same order.
 All are rounded to integers of at least 1. Vidur draws the fixed, uniform and Zipf distributions
 (microsoft/vidur, vidur/request_generator), but draws prompt and output together.
 
-The router assigns requests by its own estimate. The work of a prompt is its time alone; the work of
-a decoded token is its share of an iteration with as many sequences of mean length as an instance
+The router assigns requests by its own estimate. A prompt's work is its time alone; a decoded
+token's work is its share of an iteration with as many sequences of mean length as an instance
 holds. The router gets no feedback from the run, so its decisions do not depend on the network. Its
 policies:
 
@@ -161,8 +161,8 @@ class ServingPlan(WorkloadPart):
     # consecutively; 0 flows without a transfer
     kv_first_flow: Ints
     kv_flows: Ints
-    # when the router expects the last request to end, with no network except that of iterations
-    # and no failures; 0: unknown
+    # when the router expects the last request to end, with no network time except in iterations and
+    # no failures; 0: unknown
     expected_ps: int = 0
     assumption = "requests take as long as the router expects"
     stall_ps: int | None = None  # SLO limit on the longest gap between tokens; None: unlimited
@@ -184,7 +184,7 @@ def check_used(
     params: Params, uses: Mapping[str, tuple[bool, str]], optional: Collection[str] = ()
 ) -> None:
     """Raise InputError if a parameter has no effect, or is used and missing unless `optional`.
-    `uses` says of each parameter whether it is used, and when it would be."""
+    `uses` says for each parameter whether it is used, and when it would be."""
     for name, (used, when) in uses.items():
         if params[name] is not None and not used:
             hint = f"it is for {when}"
@@ -463,7 +463,7 @@ KV_CACHE, WEIGHTS = POOLED = ("kv", "weights")
 
 @frozen
 class Pool:
-    """Memory of other hosts that holds part of the KV cache of decode instances, or of weights.
+    """Memory of other hosts that holds part of the decode instances' KV cache or of the weights.
 
     In every iteration each GPU reads, in parallel with compute, the pooled KV cache of the contexts
     being decoded, or its pooled weights.
@@ -475,11 +475,11 @@ class Pool:
     rate_bps: int  # rate of analytic reads per GPU; 0 if reads are flows
 
     def weights(self, one: Deployment) -> float:
-        """Pooled bytes of weights of each GPU."""
+        """Bytes of each GPU's weights in the pool."""
         return self.share * weight_bytes(one) if self.of == WEIGHTS else 0.0
 
     def token(self, one: Deployment) -> float:
-        """Pooled bytes of each token's KV cache of each GPU."""
+        """Bytes of each GPU's KV cache per token in the pool."""
         own = kv_bytes_of_token(one) * one.kv_share
         return self.share * own if self.of == KV_CACHE else 0.0
 
@@ -507,7 +507,7 @@ class Group:
 
     @property
     def shrunk_tokens(self) -> int:
-        """Room for KV cache in tokens without one of the GPUs, whose weights the others hold."""
+        """Room for KV cache in tokens after losing a GPU, whose weights the others then hold."""
         return self._tokens(self.deployment.tp - 1)
 
     def _tokens(self, gpus: int) -> int:
@@ -554,7 +554,7 @@ def plan_of(
     params: Params,
     rng: Rng,
 ) -> ServingPlan:
-    """Plan a run by the parameters of serving. Raises InputError if a request does not fit into an
+    """Plan a run from the serving parameters. Raises InputError if a request does not fit into an
     instance's KV cache."""
     requests, router, max_batch = drawn.requests, params["dispatch"], params["max_batch"]
     tbt_ps, stall, stall_ps = params["slo_tbt"], params["stall"], None
@@ -595,7 +595,7 @@ def plan_of(
 
 
 def _alone_ps(groups: Mapping[int, Group], first: Group, requests: Requests) -> int:
-    """Return when the last request would end if each had its instances to itself."""
+    """Return when the last request would end if each request had its instances to itself."""
     longest = requests.prompt_tokens + requests.output_tokens
     token_ps = decode_ps(groups.get(DECODE, first).deployment, 1, int(longest.mean()))
     takes = _prompt_work(first, requests) + (requests.output_tokens - 1) * token_ps
@@ -618,7 +618,7 @@ def _decode_work(group: Group, requests: Requests, max_batch: int) -> Ints:
 
 
 def deployment_of(params: Params, name: str, context: TrafficContext) -> Deployment:
-    """Return the deployment that a parameter gives. Raises InputError with its key."""
+    """Return the deployment that a parameter names. Raises InputError with its key."""
     key, given = f"traffic.{name}", params[name]
     try:
         found = load_deployment(given, context.directory)

@@ -1,7 +1,7 @@
 """Request traces of LLM serving: arrivals, prompt tokens and output tokens.
 
-"Traces" in `docs/serving.md` describes the files. Columns have the names that published traces use,
-in any case. An arrival in the column `timestamp` may be a date and time, such as 2023-11-16
+"Traces" in `docs/serving.md` describes the files. Columns have the names of published traces, in
+upper or lower case. An arrival in the column `timestamp` may be a date and time, such as 2023-11-16
 18:15:46.6805900, counted from the earliest one. The name of the column gives the unit of numbers,
 or else the format, which the prompt column identifies (`FORMATS`).
 

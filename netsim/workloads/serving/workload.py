@@ -1,8 +1,8 @@
 """The workload of a serving run: its plan as tasks, flows, and records of the program.
 
 At the leader of its first instance, a request is a task that is done when it arrives; at the leader
-of its decode instance, one that is done when it has the whole KV cache. In between, part by part of
-the cache:
+of its decode instance, a task that is done when the whole KV cache is there. In between, for each
+part of the cache:
 
     leader      starts its own flows to the decode instance, and a message to each other GPU
     other GPU   starts its flows when it gets that message
@@ -102,7 +102,7 @@ class KvPartition:
 
 
 def flows_between(sources: int, sinks: int) -> int:
-    """Return how many flows `partition` has."""
+    """Return the number of flows of `partition`."""
     return sources + sinks - math.gcd(sources, sinks)
 
 
@@ -203,7 +203,7 @@ def _columns(rows: list[list[Ints]]) -> list[Ints]:
 
 def add_arrivals(tables: ServingTasks, leader: Ints, arrival_ps: Ints) -> Ints:
     """int64[n]: the task of each request at its leader, done when it arrives. They run in sequence,
-    each for the time since the one before. `arrival_ps` does not decrease."""
+    each for the time since the previous arrival. `arrival_ps` does not decrease."""
     order = np.argsort(leader, kind="stable")
     times = arrival_ps[order]
     gaps = np.diff(times, prepend=0)
@@ -231,8 +231,8 @@ class ListedIterations:
 
 
 def reduces_merged(group: Group, listed: ListedIterations) -> int:
-    """Return how many of the model's all-reduces each simulated all-reduce represents. Raises
-    InputError unless the number divides evenly."""
+    """Return the number of the model's all-reduces per simulated all-reduce. Raises InputError
+    unless the number divides evenly."""
     n = group.cost.all_reduces
     if n % listed.groups:
         message = f"{group.deployment.name} has {n} all-reduces, not a multiple of {listed.groups}"
@@ -255,7 +255,7 @@ def check_iterations(
     """Raise InputError if an instance certainly needs more iterations than are declared.
 
     A request needs at least one iteration per part of its prompt and per further token, and an
-    instance as many as its prompts fill. `token_budget` is None if prompts are not split.
+    instance at least as many as its prompts fill. `token_budget` is None if prompts are not split.
     """
     asked, k = plan.requests, len(plan.instances)
     need, later = np.zeros(k, np.int64), asked.output_tokens - 1
@@ -283,7 +283,7 @@ def check_iterations(
 
 
 def clock_ps(group: Group, listed: ListedIterations, requests: Requests) -> int:
-    """Return the unit in which leaders encode compute times: the longest one over TICKS."""
+    """Return the unit in which leaders encode compute times: the longest time divided by TICKS."""
     longest = int((requests.prompt_tokens + requests.output_tokens).max())
     rows, batch = listed.max_rows, listed.max_batch
     pairs = prompt_pairs(group.deployment.causal, longest, rows) + rows * longest
@@ -392,7 +392,7 @@ def workload_of(
     packets: tuple[Mapping[int, ListedIterations], Ints],
     transitions: Transitions,
 ) -> Workload:
-    """Build the workload of a plan by the parameters of serving. `packets` are the declared
+    """Build the workload of a plan from the serving parameters. `packets` are the declared
     iterations of each role, empty for analytic all-reduces, and the hosts of the memory pool."""
     tables = ServingTasks()
     leader = plan.instances.leader.astype(np.int64)
@@ -413,7 +413,7 @@ def workload_of(
         add_iterations(tables, groups[role], hosts, iterations, plan.requests)
         add_reads(tables, plan, groups[role], iterations, pool)
     _add_transitions(tables, plan, transitions)
-    if not tables.n_flows:  # a run needs at least one, even one that never starts
+    if not tables.n_flows:  # a run needs at least one flow, even if it never starts
         flow = tables.add_flows(leader[:1], (leader[:1] + 1) % n_hosts, 1, CONTROL)
         tables.add_tasks(SEND, leader[:1], flow=flow, deferred=True)
     load = tables.workload(n_hosts, tuple(params["classes"].values()))
@@ -455,7 +455,7 @@ def add_transfers(
     leader, others = sources[:, :1, None], sources[:, None, 1:]
     orders = tables.add_flows(np.broadcast_to(leader, (n, parts, 1)), others, control, CONTROL)
     own = flows[:, :, share.source == 0]
-    # A leader's own sends end on acknowledgment: then it frees that part of the cache.
+    # A leader's own sends end on acknowledgment, when it frees that part of the cache.
     started = np.concatenate([own, orders], axis=2)
     starts = tables.add_tasks(SEND, leader, flow=started, deferred=True, done_when=ACKED)
     for gpu in range(1, share.sources):
@@ -491,7 +491,7 @@ def add_reads(
     tables: ServingTasks, plan: ServingPlan, group: Group, listed: ListedIterations, pool: Ints
 ) -> None:
     """Add reads from the pool's hosts, consecutive per iteration at each host, for a role. Each
-    pool host has an equal share for every instance. Requests grow with the size of their answer."""
+    pool host has an equal share for every instance. Request sizes grow with answer sizes."""
     memory, one = group.pool, group.deployment
     if memory is None:
         return

@@ -1,10 +1,10 @@
 """Network of ASTRA-sim's analytical back end, from its YAML file.
 
 Each dimension connects its NPUs by a switch, in a bidirectional ring, or all to all, with links of
-one bandwidth and latency. An NPU is a host. In a single dimension with a switch, hosts connect to
-it. Otherwise every NPU has a router next to its host, which has the links of all its dimensions and
-forwards traffic through the NPU. Packets take all shortest paths, where ASTRA-sim goes dimension by
-dimension.
+equal bandwidth and latency. An NPU is a host. In a single dimension with a switch, hosts connect to
+it. Otherwise, every NPU has a router next to its host, which has the links of all its dimensions
+and forwards traffic through the NPU. Packets use all shortest paths, while ASTRA-sim routes
+dimension by dimension.
 
 As in ASTRA-sim, a neighbor in a ring, or any NPU in an all-to-all dimension, is one latency away,
 or two through a switch. The cable between host and router takes a twentieth of the smallest
@@ -18,7 +18,7 @@ Bandwidths are in units of 2^30 bytes per second, as in ASTRA-sim.
     bandwidth: [ 400.0, 50.0 ]  # GB/s of 2^30 bytes
     latency: [ 936.25, 1000 ]   # ns of a link
 
-Values are in brackets or in lines with dashes. Source: astra-sim/astra-sim, examples/network;
+Values are lists in brackets or lines with dashes. Source: astra-sim/astra-sim, examples/network;
 astra-sim/astra-network-analytical, Helper.cc.
 """
 

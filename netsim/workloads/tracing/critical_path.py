@@ -58,9 +58,9 @@ class CriticalPath:
     def by_kind(self) -> pl.DataFrame:
         """Return the time of each type and kind of segment (`segment_type`, `kind`), longest first.
 
-        Columns: `segments`, those that took time; `time_ps`, their sum; its parts `ideal_ps`, the
-        ideal times of flows, and `waited_ps`, the rest (null without flows); and `stream_ps`, the
-        time of segments whose successor waited only for its stream.
+        Columns: `segments`, the number that took time; `time_ps`, their sum; its parts `ideal_ps`,
+        the ideal times of flows, and `waited_ps`, the rest (null without flows); and `stream_ps`,
+        the time of segments whose successor waited only for its stream.
         """
         held = (pl.col("start_reason").shift(-1) == "stream").fill_null(value=False)
         of_flows = pl.col("ideal_ps").is_not_null().any()
@@ -94,11 +94,10 @@ def critical_path(
     With `step`, it is the path to the end of the step's last operation, back to the end of the
     previous step, or the job's start. The experiment gives the dependencies, the result their
     times; nothing is simulated. `directory` is searched for files that the experiment refers to.
-    Plugins from outside netsim run only with `trust`. `replay` is the result's, if there is one
-    already.
+    Plugins from outside netsim run only with `trust`. `replay` is the result's, if one exists.
 
-    Raises InputError for programs, which start tasks for reasons that are not recorded, if nothing
-    was simulated, if the experiment has changed since, and for an unknown or incomplete step.
+    Raises InputError for programs, whose reasons to start tasks are not recorded, if nothing was
+    simulated, if the experiment has changed since, and for an unknown or incomplete step.
     """
     file = str(result.path)
     replay = replay or Replay.of(result, directory, trust=trust)
@@ -152,7 +151,7 @@ def _of_step(result: Result, scenario: Scenario, tasks: TaskTable, step: Step) -
         raise InputError(
             f"step {step} is unknown or incomplete", file=file, key="--step", hint=hint
         )
-    # Chunked messages may end with tasks that are not the traffic's.
+    # Chunked messages may add tasks at the end that are not the traffic's.
     known = pl.Series(operations.end_task < len(tasks))
     first = sum(one.n for one in jobs[:job])
     own = pl.col("operation").is_between(first, first + jobs[job].n - 1)
@@ -203,7 +202,7 @@ def _table(
     alone, left = scenario.alone or scenario.ideal, _handed_over(scenario, point)
     of_task, of_messages = np.full(len(tasks), -1, np.int64), set()
     if table is not None:
-        # Chunked messages may end with tasks that are not the traffic's.
+        # Chunked messages may add tasks at the end that are not the traffic's.
         of_task = table.of_tasks(len(scenario.load.tasks or ()))[: len(tasks)]
         of_messages = {table.kinds[kind] for kind in table.kind[table.group >= 0]} - {""}
     rows = []

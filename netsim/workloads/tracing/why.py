@@ -1,5 +1,5 @@
 """Explain the time of a step of a job, by its critical path, and the latency of a request, by its
-stages; flows on the way that waited longest are simulated again."""
+stages; the flows on these paths that waited longest are simulated again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from netsim.workloads.tracing.request_latency import (
     request_latency,
 )
 
-TRACED = 20  # most flows of a path that are traced, those that waited longest
+TRACED = 20  # maximum number of traced flows of a path: the ones that waited longest
 
 Row = dict[str, Any]
 
@@ -94,14 +94,14 @@ SENTENCES_OF_STEPS = SENTENCES | {
     "network": "flows that were not traced, beyond their ideal times",
 }
 
-NOTABLE = 1.05  # a task that takes this multiple of the median of its peers is a straggler
+NOTABLE = 1.05  # a task that takes this multiple of its peers' median is a straggler
 
 
 def explain_step(result: Result, step: Step | None, **replaying: Any) -> Explanation:
     """Explain the time of a step by its critical path; without a step, the time of the whole run.
 
-    `explain_flow` explains the flows on the path that waited longest. Raises the errors of
-    `explain_flow` and `critical_path`. `replaying` are options of `Replay.of`.
+    `explain_flow` explains the flows on the path that waited longest. Raises the same InputErrors
+    as `explain_flow` and `critical_path`. `replaying` are options of `Replay.of`.
     """
     replay = Replay.of(result, **replaying)
     path = critical_path(result, step=step, replay=replay)
@@ -145,9 +145,9 @@ def _parts(segments: pl.DataFrame, flows: FlowParts, usual_ps: dict[int, int]) -
 
 
 def _usual_times(tasks: pl.DataFrame | None, path: pl.Series) -> dict[int, int]:
-    """Return for tasks of a path the median time, in ps, of the compute tasks at the same place of
-    the work of all hosts: the n-th with the same label, or else the n-th of all. Tasks without such
-    on other hosts are left out.
+    """Return, for tasks of a path, the median time in ps of the corresponding compute tasks of all
+    hosts: the n-th with the same label, or else the n-th of all. Tasks without counterparts on
+    other hosts are left out.
     """
     if tasks is None:
         return {}
@@ -193,7 +193,7 @@ SENTENCES_OF_REQUESTS = SENTENCES | {
     "kv_slow": "its KV cache ({manner})",
 }
 
-BEHIND = ("incast", "collision", "shared_link", "pfc", "nic")  # causes that are other flows
+BEHIND = ("incast", "collision", "shared_link", "pfc", "nic")  # causes due to other flows
 
 TTFT, TBT = "ttft", "tbt"
 
@@ -243,8 +243,8 @@ def _times(breakdown: LatencyBreakdown, what: str, file: str) -> tuple[int, int]
 
 
 class _RequestParts:
-    """Parts of the time of a request: its stages, with the paths of its KV cache and of iterations
-    in packets."""
+    """Parts of a request's time: its stages, with the paths of its KV cache and of iterations in
+    packets."""
 
     def __init__(
         self, result: Result, rows: list[Row], request: int, replay: Callable[[], Replay]
@@ -260,7 +260,7 @@ class _RequestParts:
             paths = ServingPaths(result, replay().scenario)
             for row in crossed:
                 window = row["start_ps"], row["end_ps"]
-                with suppress(InputError):  # times that are not those of one path
+                with suppress(InputError):  # times that do not belong to a single path
                     self.paths[row["start_ps"]] = (
                         paths.of_transfer(request, *window)
                         if row["stage"] == KV
@@ -353,7 +353,7 @@ class ServingPaths:
         assert program is not None
         plan = scenario.load.part(ServingPlan)
         self.leader = [] if plan is None else plan.instances.leader.tolist()
-        self.role, self.request = np.full((2, n), -1)  # of tasks besides the program's
+        self.role, self.request = np.full((2, n), -1)  # of tasks other than the program's
         for column, name in ((self.role, "role"), (self.request, "request")):
             state = program.task_state[name][: n - program.first_task]
             column[program.first_task :][: state.size] = state
@@ -384,7 +384,7 @@ class ServingPaths:
 
     def _after_work(self, begin_ps: int) -> Program:
         """Return why hosts start tasks in an iteration that begins at a time: after computing since
-        an all-reduce or the announcement, or because of the pool."""
+        an all-reduce or the announcement, or after a pool read."""
 
         def program(task: int, start_ps: int) -> tuple[int, int]:
             end_ps = self.times.end_ps

@@ -4,8 +4,8 @@ A file is a sequence of length-prefixed Protocol Buffers messages: the trace's m
 nodes in any order. It may be gzip-compressed.
 
 A node has attributes, each a name and a value in the member for its type. Writers disagree on types
-(comm_size as int64 or uint64, is_cpu_op as bool or int32), so a number is taken from whichever
-member has it.
+(comm_size as int64 or uint64, is_cpu_op as bool or int32), so a number comes from whichever member
+has it.
 
 The ranks of process groups come from a JSON file, `{"7": [0, 1, 2, 3], ...}`, or from METADATA
 nodes of PyTorch traces with inputs that are a list with one JSON text, `[{"pg_name": "7", "ranks":
@@ -100,7 +100,7 @@ def attributes_of(data: Bytes, nodes: Fields, n: int) -> Attributes:
     owner, value = found[DIMENSIONS]
     partial = np.zeros(n, np.bool_)
     for k, node in enumerate(owner.tolist()):
-        # A list of bools: two bytes of header, then one of 0 or 1 each.
+        # A list of bools: two header bytes, then a byte of 0 or 1 for each.
         partial[node] = (data[value.begin[k] + 2 : value.end[k]] == 0).any()
     group = np.full(n, -1, np.int64)
     groups: dict[str, int] = {}
@@ -118,7 +118,7 @@ def attributes_of(data: Bytes, nodes: Fields, n: int) -> Attributes:
 
 
 def _may_be_read(data: Bytes, attribute: Fields) -> Flags:
-    """Select attributes that do not begin with an irrelevant name, as almost all do."""
+    """Select attributes that do not begin with an irrelevant name; almost all do."""
     begin, size = attribute.begin, attribute.end - attribute.begin
     long = np.flatnonzero(size > _HEAD)
     may = np.ones(begin.size, np.bool_)
@@ -201,7 +201,7 @@ SUFFIX = ".0.et"  # suffix of the first rank's trace, after the prefix
 PS_PER_US = 10**6
 LONGEST_US = HORIZON_PS // PS_PER_US
 
-OTHER_SCHEMAS = ("0.0.1",)  # schema versions with other numbers of kinds
+OTHER_SCHEMAS = ("0.0.1",)  # schema versions that number kinds differently
 
 
 @frozen

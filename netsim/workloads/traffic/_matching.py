@@ -1,8 +1,8 @@
-"""Posting order of operations, and matching of messages and receives in it, as in MPI.
+"""Posting order of operations, and matching of messages and receives in that order, as in MPI.
 
-Messages of one source, destination and tag are received in the order of sending, by receives in the
-order of posting. Which message a wildcard receive takes depends on arrival times; here it is the
-first one in the given order that no receive of its exact source and tag needs.
+Messages with the same source, destination and tag, in sending order, match receives in posting
+order. Which message a wildcard receive takes depends on arrival times; here it is the first one in
+the given order that no receive of its exact source and tag needs.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _unmatched(sent: pl.DataFrame, wanted: pl.DataFrame) -> InputError:
 
 
 def earliest(n: int, first: Ints, then: Ints, lag: Ints) -> tuple[Ints, Ints]:
-    """Return when each of n could start without contention.
+    """Return when each of n operations could start without contention.
 
     Args:
         first, then, lag: int64[m], `then[i]` starts at least `lag[i]` >= 0 after `first[i]`.
@@ -130,8 +130,8 @@ def earliest(n: int, first: Ints, then: Ints, lag: Ints) -> tuple[Ints, Ints]:
 
 
 def order_by_start(n: int, edges: Sequence[tuple[Ints, Ints, Ints]]) -> Ints:
-    """int64[n]: the place of each of n by when it could start without contention. `edges` are
-    columns of `first`, `then` and `lag`, as of `earliest`."""
+    """int64[n]: the position of each of n operations by its start without contention. `edges` are
+    columns `first`, `then` and `lag`, as for `earliest`."""
     start, place = earliest(n, *(np.concatenate(side) for side in zip(*edges, strict=True)))
     order = np.empty(n, np.int64)
     order[np.lexsort((place, start))] = np.arange(n)
@@ -139,8 +139,8 @@ def order_by_start(n: int, edges: Sequence[tuple[Ints, Ints, Ints]]) -> Ints:
 
 
 def posted(group: Ints, first: Ints, then: Ints) -> Ints:
-    """int64[n]: the members of each group in their likely posting order. By index, if none waits
-    for a later one; otherwise by depth in the graph. `first` and `then` are edges within groups."""
+    """int64[n]: the members of each group in their likely posting order. By index if none waits for
+    a later one, else by depth in the graph. `first` and `then` are edges within groups."""
     level = np.zeros(group.size, np.int64)
     if (first >= then).any():
         level, _ = earliest(group.size, first, then, np.ones(first.size, np.int64))
@@ -148,7 +148,7 @@ def posted(group: Ints, first: Ints, then: Ints) -> Ints:
 
 
 def is_chain(members: Ints, group: Ints, first: Ints, then: Ints) -> bool:
-    """Return whether each of the ordered `members` waits directly for the one before it in its
+    """Return whether each of the ordered `members` waits directly for its predecessor in its
     group."""
     order = np.argsort(group, kind="stable")
     members, group = members[order], group[order]

@@ -1,4 +1,4 @@
-"""Jobs in AICB's files: ranks in Megatron's order, and which part of a job fits in memory."""
+"""Jobs in AICB's files: ranks in Megatron's order, and the part of a job that fits in memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from netsim.workloads.traffic._options import (
 PS_PER_NS = 1000
 
 IN_A_RUN = 5  # memory of a task and its flow in a run, relative to table building
-SURELY = 40  # the same with transports and paths that hold much state per flow
+SURELY = 40  # the same for transports and paths with much state per flow
 
 Part = TypeVar("Part", bound="JobPart")
 
@@ -138,7 +138,7 @@ def workload_of(
     wires = wires_of(network, context)
 
     def fitting(one: Part, tables: int) -> JobOperations:
-        """Return the operations of a part. Raises InputError if memory lacks room."""
+        """Return the operations of a part. Raises InputError if memory is too small."""
         n_bytes = tables * TASK_BYTES
         rows = one.n_ranks * one.rows_of_rank()
         require_room(n_bytes * rows, what=f"{rows:,} tasks")

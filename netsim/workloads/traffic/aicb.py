@@ -1,9 +1,9 @@
 """An AICB job from its CSV files: collectives and messages of ranks, row by row.
 
 Each rank runs the rows in sequence, as AICB does on real GPUs. Ranks follow Megatron's order:
-tensor-parallel groups are neighbors, `ep` of them form an expert-parallel group, all of a stage a
-data-parallel group; then comes the next stage. The file states group sizes; if it does not (AICB's
-micro-benchmarks), all hosts are one group. Bytes count the whole buffer.
+tensor-parallel groups are neighbors, `ep` of them form an expert-parallel group, all ranks of a
+stage form a data-parallel group; then comes the next stage. If the file states no group sizes
+(AICB's micro-benchmarks), all hosts are one group. Bytes count the whole buffer.
 
 A file with a pipeline has the rows of each stage: the k-th `send_next` of a stage matches the k-th
 `recv_prev` of the next one, and groups of several stages run the k-th row of each together. A
@@ -107,7 +107,7 @@ class AicbJob:
     shapes: int
 
     def size_of(self, group: str) -> int:
-        """Return the size of a group, which all of its rows must agree on; 0 if missing."""
+        """Return the size of a group, on which all of its rows must agree; 0 if missing."""
         found = 0
         for row in (row for stage in self.stages for row in stage if row.group == group and row.n):
             if row.to:
@@ -230,7 +230,7 @@ class AicbPart(JobPart):
         return self.n_rows
 
     def rows(self) -> Iterator[tuple[int, int, AicbRow]]:
-        """Yield the rows with their stage and their place there."""
+        """Yield the rows with their stage and their index in it."""
         for stage, rows in enumerate(self.job.stages):
             for place, row in enumerate(rows[: self.n_rows]):
                 yield stage, place, row

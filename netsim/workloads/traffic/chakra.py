@@ -1,7 +1,7 @@
 """Chakra execution traces (MLCommons): one file `PREFIX.RANK.et` per rank.
 
-A node starts when its data and control dependencies are done. COMP takes the time in the trace, or
-with `tflops` the time of its operations, or of its bytes at `memory`; nodes without a duration take
+A node starts when its data and control dependencies are done. COMP takes the time in the trace or,
+with `tflops`, the time of its operations or of its bytes at `memory`; nodes without a duration take
 no time. COMM_SEND and COMM_RECV are messages, matched by source, destination and tag; COMM_COLL are
 collectives, simulated in packets and matched by their order within a process group. Groups come
 from `groups` or METADATA nodes; "", "0" and none mean all ranks. As in ASTRA-sim, comm_size is one
@@ -9,13 +9,13 @@ rank's shard of an all-gather or gather, otherwise the whole.
 
 With `concurrency = "one_each"` a rank's CPU, GPU and network each run one node at a time, as in
 ASTRA-sim, except receives. They run in the order of their earliest start without contention;
-ASTRA-sim takes whichever is ready first. With "all" nodes run as soon as they are ready.
+ASTRA-sim takes whichever is ready first. With "all", nodes run as soon as they are ready.
 
 Ranks that differ in the order of their collectives, sends without receives, and missing nodes are
 errors before the run.
 
 With `system`, ASTRA-sim's JSON, collectives use its algorithms, have as many `channels` as it has
-chunks (preferred-dataset-splits), and wait its endpoint-delay before each message; with a roofline,
+chunks (preferred-dataset-splits), and delay each message by its endpoint-delay; with a roofline,
 peak-perf and local-mem-bw are `tflops` and `memory`. The experiment's own values take precedence.
 Source: astra-sim/astra-sim, examples/system, CollectiveImplLookup.cc.
 """
@@ -424,7 +424,7 @@ def messages(nodes: Nodes) -> tuple[Ints, Ints]:
     return send, receive
 
 
-CPU, GPU, COMMUNICATION = range(3)  # resources of a rank, each for one node at a time; streams
+CPU, GPU, COMMUNICATION = range(3)  # streams: a rank's resources, each for one node at a time
 ROOTED = ("REDUCE", "GATHER", "SCATTER", "BROADCAST")  # traces do not name their roots
 LABELED = 100_000  # largest number of operations that get their nodes' names as labels
 P2P = "p2p"  # kind of point-to-point messages

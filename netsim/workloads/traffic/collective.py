@@ -1,10 +1,9 @@
 """Collectives of groups of hosts, with any algorithm.
 
-Groups are blocks of `group_size` consecutive hosts, or, if `strided`, hosts as far apart as there
-are groups. Each runs the collective `what`, `repeat` times in sequence. `size` is the whole buffer
-of an all-reduce, reduce-scatter or all-gather, the message of a broadcast or reduce, all shards of
-a gather or scatter, and one host's data for its group in an all-to-all; a barrier sends single
-bytes.
+Groups are blocks of `group_size` consecutive hosts, or, if `strided`, every k-th host, with k
+groups. Each runs the collective `what`, `repeat` times in sequence. `size` is the whole buffer of
+an all-reduce, reduce-scatter or all-gather, the message of a broadcast or reduce, all shards of a
+gather or scatter, and one host's data for its group in an all-to-all; a barrier sends single bytes.
 
 Algorithms are ring, halving_doubling, double_binary_tree, direct, pat, hierarchical (in nodes of
 `node` hosts), chain, binomial_tree, dissemination and, for groups below one switch with a reduction
@@ -12,14 +11,14 @@ unit (`netsim show topology multi_rail`), in_network. auto selects the fastest (
 by its closed form between these hosts: with rates and delays of the simulated network, shared
 links, relays and `latency`. The run prints the algorithm and its closed form.
 
-All `channels` of a ring have the same order. With `node`, the hosts of a node, `ring_order` gives
-each its own, so that on a `multi_rail` channel c uses one rail between nodes:
+All `channels` of a ring have the same order. With `node` hosts per node, `ring_order` gives each
+channel a different order, so that on a `multi_rail` network channel c uses one rail between nodes:
 
-- "rotated": channel c passes every node from place c around to the one before it, and enters the
+- "rotated": channel c passes every node from place c around to the place before it, and enters the
   next node at place c. It leaves by rail c, relayed by a peer (NCCL's PXN): nodes of
   `gpus_per_rack` hosts, `relay_at = "source"`.
 - "alternating": the same in nodes 0, 2, ..., reversed in the others. It leaves a node for the same
-  place of the next one, without a peer, by rail c - 1 or c. The number of nodes must be even.
+  place in the next node, without a peer, by rail c - 1 or c. The number of nodes must be even.
 
 Your own algorithm is a file of sends, `algorithm = "mine.csv"`, in which each row is a send of a
 group, numbered from 0:

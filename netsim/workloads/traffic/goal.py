@@ -15,9 +15,9 @@ in the order in which they could start on idle CPUs; LogGOPSim runs whichever is
 `calc` of 0 needs no CPU. Receives match sends of their source and tag in order, as in MPI; a
 wildcard receive takes the first send that no other receive needs.
 
-Of LogGOPS, the network determines L, g and G; `overhead` is o, which each end of a message takes
-from its CPU; O is not modeled. A send of at most `eager_threshold` bytes (S) ends when it begins. A
-larger one starts when its receiver has posted the receive and sent a message of `control` bytes,
+Of LogGOPS, the network determines L, g and G; `overhead` is o, which occupies the CPU at each end
+of a message; O is not modeled. A send of at most `eager_threshold` bytes (S) ends when it begins. A
+larger send starts when its receiver has posted the receive and sent a message of `control` bytes,
 and ends when it has left. NIC numbers are ignored.
 
 A binary file, by `txt2bin`, is little-endian and packed:
@@ -28,8 +28,8 @@ and for each rank at its start, counted from after the magic,
 
     u32 nodes, u32 roots, roots x u32, nodes x record, u32 ...
 
-A record ends with its ranges of the numbers after all records: the nodes that wait for its end, and
-those that wait for its start.
+A record ends with two ranges of the numbers after all records: the nodes that wait for its end, and
+the nodes that wait for its start.
 
 Source: spcl/LogGOPSim, src/LogGOPSim/txt2bin.re and Parser.hpp; Hoefler, Siebert, Lumsdaine, "Group
 Operation Assembly Language", ICPP 2009.
@@ -112,7 +112,7 @@ class GoalSchedule:
     # first, then: int64[m], operations of one rank: `then[i]` waits for `first[i]`
     first: Ints
     then: Ints
-    at_start: Flags  # bool[m], whether it waits for its start instead of its end
+    at_start: Flags  # bool[m], whether `then` waits for the start of `first`, not its end
     place: Ints  # int64[n], the line, or in a binary file the index of the node
     binary: bool
     unread_bytes: int = 0  # bytes of a binary file that belong to no rank
@@ -592,8 +592,8 @@ class GoalOperations:
             self.ops.set_order(made, place[of] if order is None else order[made])
 
     def _guessed(self) -> Ints:
-        """int64[operations]: their order by earliest start with idle CPUs. So no receive can block
-        a CPU that its own message depends on."""
+        """int64[operations]: their order by earliest start with idle CPUs, so that no receive can
+        block a CPU on which its own message depends."""
         n = len(self.ops)
         lasts = np.zeros(n, np.int64)
         for made, _, duration_ps in self.computes:
@@ -612,7 +612,7 @@ class GoalOperations:
         return made
 
     def _fly(self, sent: Ints, received: Ints, size_bytes: Any) -> None:
-        """Record the least transfer time of messages."""
+        """Record the minimum transfer time of messages."""
         flight = np.asarray(size_bytes) * (PS_BITS / self.costs.rate_bps)
         self.flights.append((sent, received, np.broadcast_to(flight, sent.shape).astype(np.int64)))
 

@@ -7,11 +7,11 @@ tokens before it ("decode"; `context_grows` adds one per iteration). In each lay
 attention and MLP; the deployment gives the compute times. An all-reduce of the instance's GPUs
 (kind tp) follows each of them.
 
-`phase = "split"`: equally many prefill and decode instances, prefill first. Each prefill instance
-sends the KV cache of its prompts to the decode instance of the same index (kind kv), after the
-iteration or layer by layer (`kv_transfer`). The cache is partitioned evenly over the GPUs of an
-instance; a message goes between each two GPUs whose shards overlap. A step is one prefill iteration
-and `tokens` decode iterations; those wait for the caches of the previous step. With `tokens = 0`,
+`phase = "split"`: as many prefill as decode instances, prefill first. Each prefill instance sends
+the KV cache of its prompts to the decode instance of the same index (kind kv), after the iteration
+or layer by layer (`kv_transfer`). The cache is partitioned evenly over the GPUs of an instance; a
+message goes between each two GPUs whose shards overlap. A step is one prefill iteration and
+`tokens` decode iterations, which wait for the caches of the previous step. With `tokens = 0`,
 decode instances only receive.
 
 `overlap = "half_batches"`: the batch is split in two; one half computes during the all-reduce of
@@ -97,8 +97,8 @@ class Phase:
     how: CollectiveOptions  # algorithm and options of all-reduces
     by_formula: bool  # whether all-reduces send no packets
     ranks: Ints = field(init=False)  # int64[instances, tp], once there are enough hosts
-    # int64[parts or chunks, n, blocks, instances, tp], the operations, once added; all-reduces
-    # of instances of one rank are their computations
+    # int64[parts or chunks, n, blocks, instances, tp], the operations, once added; for instances of
+    # one rank, all-reduces are the computations
     computed: Ints = field(init=False)
     reduced: Ints = field(init=False)
 
@@ -152,10 +152,10 @@ class Phase:
     def compute_ps(self) -> Ints:
         """int64[parts or chunks, n, blocks]: compute time of a rank.
 
-        An iteration's time is in equal layers of two blocks. Attention takes the time of its token
-        pairs, and its share of the rest by parameters. Each part and each chunk launches all
-        layers. Overheads per iteration and per request are in the first part; the time up to the
-        floor is spread over all parts.
+        An iteration's time is divided into equal layers of two blocks. Attention takes the time of
+        its token pairs, and its share of the rest by parameters. Each part and each chunk launches
+        all layers. Overheads per iteration and per request are in the first part; the time up to
+        the floor is spread over all parts.
         """
         model = self.deployment.model
         known = parameters(model)
@@ -421,7 +421,7 @@ def _check(params: Params) -> None:
     if params["context_grows"] and phase == PREFILL:
         raise InputError(NO_EFFECT, key="traffic.context_grows", hint=decode, code="no_effect")
     for other, value in params["batch"].items():
-        # One number sets both phases.
+        # A single number sets both phases.
         if not split and phase != other and value not in (None, params["batch"][phase]):
             hint = f'batch.{phase}, or phase = "{other}" or "split"'
             key = f"traffic.batch.{other}"

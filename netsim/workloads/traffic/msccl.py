@@ -89,7 +89,7 @@ def _operations(made: Algorithm, size_bytes: int, latency_ps: int) -> Operations
 
 
 def _waits(made: Algorithm) -> tuple[Ints, Ints]:
-    """Return the steps that wait for another, and the others. Raises InputError for an unknown."""
+    """Return the steps that wait for a step, and these steps. Raises InputError if unknown."""
     steps = made.steps
     waits = steps.filter((pl.col("after_block") != NONE) & (pl.col("after_step") != NONE))
     found = waits.join(

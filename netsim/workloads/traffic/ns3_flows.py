@@ -1,4 +1,4 @@
-"""Flows of a flow.txt of the ns-3 simulators of the HPCC line.
+"""Flows from a flow.txt of the ns-3 simulators that descend from HPCC's.
 
     2
     0 2 3 100 1000000 2.000000000
@@ -147,7 +147,7 @@ class ListedFlows:
 
     @property
     def late_lines(self) -> int:
-        """Number of flows that start earlier than one above them."""
+        """Number of flows that start earlier than a flow on an earlier line."""
         before = np.maximum.accumulate(self.start_ps)
         return int((self.start_ps < before).sum())
 

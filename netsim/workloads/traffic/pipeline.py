@@ -7,8 +7,8 @@ stage_hosts: the same replica and rank of the next layer.
 
 With `wrap` the last stage sends to the first, as if the model had more stages than blocks; then
 every host is the source and the destination of exactly one flow. Without `stages` all hosts form
-one pipeline, and its last block may be smaller: positions then wrap around, and still no host is
-left out. With `stages`, hosts form several parallel pipelines.
+one pipeline, and its last block may be smaller: positions then wrap around, so no host is left out.
+With `stages`, hosts form several parallel pipelines.
 
 `placement` assigns hosts to positions:
 

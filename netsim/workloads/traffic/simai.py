@@ -1,10 +1,10 @@
 """A SimAI workload, as written by AICB, with a simulated pipeline.
 
 Ranks are ordered as in SimAI: tensor-parallel groups are neighbors, `ep` of them form an
-expert-parallel group, all of a stage a data-parallel group; then comes the next stage. A
-collective is of the tensor-parallel group in the columns of the forward pass and the input
-gradient, of the data-parallel group in the column of the weight gradient, or of the group in the
-suffix of its name.
+expert-parallel group, all ranks of a stage form a data-parallel group; then comes the next stage. A
+collective runs in the tensor-parallel group in the columns of the forward pass and the input
+gradient, in the data-parallel group in the column of the weight gradient, or in the group that the
+suffix of its name gives.
 
 A micro-batch's forward pass runs its rows downward: compute, then the collective. The backward pass
 runs upward: input gradient, its collective, weight gradient. The collectives of weight gradients

@@ -1,1 +1,1 @@
-"""A step of training as operations of ranks, and which part of a job is simulated."""
+"""A step of training as operations of ranks, and the simulated part of a job."""

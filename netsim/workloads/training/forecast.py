@@ -1,12 +1,12 @@
-"""The step of the whole job from a sampled one: a forecast, and which sample distorts a step least.
+"""A forecast of the whole job's step from a sample, and the sample that distorts a step least.
 
 `docs/forecast.md` describes the method. The time of each message is measured by kind, collective
 and size, from its last rank's start to its last end. The schedules run in `Replay`.
 
 By formula, before a run, a sample's step is the step of a job with its replicas and micro-batches,
 in which each step of a collective also takes the delay of the network's links over the scale, since
-delays are not scaled. Its distortion is the larger of two: how far its model FLOPs utilization is
-from the job's, as a share, and how far its share of exposed communication.
+delays are not scaled. Its distortion is the larger of two differences from the job: of model FLOPs
+utilization (relative), and of the share of exposed communication.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class Replay(JobSample):
         return self.took(message)[ranks]
 
     def queue_of(self, kind: str) -> str:
-        """Return the stream of a kind: gradients of experts that were not measured beside the
-        others' follow them, since both share the ports."""
+        """Return the stream of a kind: expert gradients not measured in parallel with other
+        gradients follow them, since both share the ports."""
         apart = kind != "expert_dp" or kind in self.measured
         return kind if apart else "dp"
 
@@ -90,7 +90,7 @@ def at_network_rates(
     networks: Collection[str] = ("scale_up", "scale_out"),
 ) -> Job:
     """Return a sample's job on a machine with the rates of the networks that its messages use;
-    `hosts` are those of the sample's ranks."""
+    `hosts` are the hosts of the sample's ranks."""
     job = sample.job
     for network in {"scale_up", "scale_out"}.intersection(networks):
         link = link_of(job, network)
@@ -253,7 +253,7 @@ class Measured:
         how, hosts = self._grid.options(message, groups, link), self._hosts[groups]
         size = max(1, round(size_bytes))
         try:
-            # The algorithm and the wires are the sample's, also for more ranks.
+            # More ranks use the sample's algorithm and wires, too.
             how = self._wires.settled(what, hosts, self._sample.bytes_of(message), how)
             hops = hops_of(what, hosts.shape[1], size, how)
             wire = self._wires.wire(replace(hops, chain=hops.chain and chain), hosts)
@@ -420,8 +420,8 @@ class Distortion(NamedTuple):
 def proposal(
     sample: JobSample, hosts: Ints, wires: Wires, budget_s: float, seconds: float
 ) -> str | None:
-    """Return which sample distorts least in `budget_s`, and by how much this one does, in two
-    sentences; None if this one hardly distorts and fits, or for a job of `dp_levels` or a sample
+    """Return two sentences: the sample that distorts least within `budget_s`, and this sample's
+    distortion; None if this one hardly distorts and fits, or for a job of `dp_levels` or a sample
     of some stages.
 
     `hosts` are the hosts of the sample's ranks; this sample takes `seconds`.
@@ -474,7 +474,7 @@ def _smaller(sample: JobSample) -> Iterator[JobSample]:
             size = {"replicas": replicas, "tensor_ranks": sample.ranks.tp, "micro_batches": batches}
             try:
                 yield sample_job(sample.job, size, **how)
-            except InputError:  # not a multiple of what the schedule or the experts need
+            except InputError:  # not a multiple that the schedule or the experts need
                 continue
 
 
@@ -503,7 +503,7 @@ def distortion_of(sample: JobSample, delay_ps: int, target: tuple[float, float])
 
 
 def _packets(sample: JobSample, payload_bytes: int) -> int:
-    """Return about how many packets a step of a sample sends; collectives as by ring."""
+    """Estimate the number of packets that a sample's step sends, with ring collectives."""
     found = 1
     for message, times in sample.occurrences():
         if message.kind in sample.formula:

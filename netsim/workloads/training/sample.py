@@ -32,7 +32,7 @@ class Routing:
     # float64[layers, sources, ranks], share of a source's tokens to each rank of its group. Higher
     # layers and sources wrap around.
     shares: Floats
-    tokens: int  # tokens drawn per source and micro-batch, k for each; 0: send exact shares
+    tokens: int  # tokens drawn per source and micro-batch, k experts for each; 0: send exact shares
     seed: int  # seed of the draws
 
     def bytes_of(self, layer: Ints, micro_batch: Ints, groups: int, size_bytes: int) -> Ints:
@@ -119,7 +119,7 @@ class JobSample:
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
-        """The job's messages; `n` of those sent is the sample's group size."""
+        """The job's messages; for messages that are sent, `n` is the sample's group size."""
         found = []
         for message in messages(self.job):
             if message.kind in self.formula:
@@ -158,7 +158,7 @@ class JobSample:
         return found * len(self.ranks) // self.ranks.pp
 
     def occurrences(self) -> Iterator[tuple[Message, int]]:
-        """Yield messages, and how often per step one rank of each stage has them, in all stages."""
+        """Yield messages, and how often per step they occur at one rank of every stage."""
         layers = self.layers
         moe = sum(self.job.model.has_experts(layer) for layer in layers)
         count = {"layer": len(layers), "moe_layer": moe, "dense_layer": len(layers) - moe}
@@ -187,7 +187,7 @@ class JobSample:
         return same and self.scale == 1
 
     def neighbors(self, groups: Ints) -> int:
-        """Return how many adjacent members of each group, int64[g, m], share a rack."""
+        """Return the number of adjacent members of each group, int64[g, m], that share a rack."""
         m = groups.shape[-1]
         if self.rack is None:
             return 1
@@ -221,7 +221,7 @@ class JobSample:
 
 
 def sample_job(job: Job, sizes: Mapping[str, int | None], **how: Any) -> JobSample:
-    """Return the sample of a job: `sizes` by name of `SIZES`, all where missing or None.
+    """Return the sample of a job: `sizes` by name of `SIZES`, the whole if missing or None.
 
     `how` are the other attributes of `JobSample`. Raises InputError, with the key below `traffic`,
     if the job is smaller or cannot be sampled so.

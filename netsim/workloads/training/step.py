@@ -8,7 +8,7 @@ or stages S1 to S5 over racks and sites. Each kind has its own stream, so one bu
 the next is in S1.
 
 Segments: an operation of a pipeline schedule, such as the forward pass of a micro-batch, passes
-through the layers of a chunk. Each layer becomes segments: compute, and one event, a collective
+through the layers of a chunk. Each layer becomes segments of compute and one event: a collective
 after it or overlapping it. A layer's compute time is spread evenly over its segments; the sum is
 exact.
 """
@@ -409,7 +409,7 @@ def operations_of(sample: JobSample, steps: int = 1) -> Operations:
 
 
 def steps_of(sample: JobSample, steps: int, n_operations: int) -> JobSteps:
-    """Return the steps of operations, and their FLOP, scaled as times are."""
+    """Return the steps of operations, and their FLOP, scaled like times."""
     job, ranks = sample.job, sample.ranks
     base = job.precision.compute
     peak = job.machine.matrix.rate(base) * len(ranks)
@@ -499,7 +499,7 @@ def _routed_bytes(grid: Grid, segments: Segments, rows: Ints, back: Flags) -> In
 
 
 def _is_return(segments: Segments) -> Flags:
-    """bool[segments]: expert exchanges that return tokens; every second one in a layer's pass."""
+    """bool[segments]: expert exchanges that return tokens; every second in a layer's pass."""
     whens = [event.message.when for event in segments.events]
     of_experts = np.array([event.message.kind == "ep" for event in segments.events], np.bool_)
     rows = np.flatnonzero(segments.event != NO_EVENT)
@@ -574,7 +574,7 @@ def add_transfers(
             ops.after(sent[waits], computed[after[waits]])
 
 
-COMPUTE = 0  # stream of compute; `stream_of` gives those of messages
+COMPUTE = 0  # compute stream; `stream_of` returns message streams
 
 
 def stream_of(kind: str) -> int:
@@ -642,7 +642,7 @@ class Grid:
         link = link_of(self.sample.job, message.network)
         kind, what = message.kind, message.what
         stream = stream_of(self.sample.queue_of(kind))
-        if what == "send":  # each rank to each other; one share stays
+        if what == "send":  # each rank sends to each other; one share stays
             what, size_bytes = "all_to_all", size_bytes * m
         in_order = order[:, None, None]
         if kind in self.sample.timed:
@@ -665,7 +665,7 @@ class Grid:
         made = self.ops.collective(what, ranks, size_bytes, how, stream=stream, kind=kind)
         made = made.reshape(groups.shape)
         self.ops.set_order(made, 2 * in_order + 1)
-        # The delay to another site is a cable's, not software's.
+        # The delay to another site is a cable's, not software latency.
         launch_ps = 0 if message.network == "wan" else self.sample.time_ps(link.launch)
         if not launch_ps:
             return made, made

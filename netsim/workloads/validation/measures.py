@@ -1,6 +1,6 @@
-"""Measurements for this folder's cases: jobs, deployments and calibrated curves against times of
-machines, with sizes, node counts and machines that were left out of a calibration; collectives on
-one switch against closed forms."""
+"""Measurements for this folder's cases: jobs, deployments and calibrated curves against measured
+times, with sizes, node counts and machines held out of a calibration; collectives on one switch
+against closed forms."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def measured_steps() -> tuple[MeasuredStep, ...]:
     return tuple(found)
 
 
-PARTS = ("machine", "precision", "overlap")  # parts of a job that a row has, or else its group
+PARTS = ("machine", "precision", "overlap")  # parts of a job from a row, or else from its group
 
 TOLERANCE = 0.1  # of steps and iterations
 
@@ -115,7 +115,7 @@ Changes = Mapping[str, Any]
 def reason(
     ours: float, theirs: float, causes: Iterable[Changes], without: Callable[[Changes], float]
 ) -> str:
-    """Return the first cause that, once removed, makes a value agree, and the value then; else "".
+    """Return the first cause whose removal makes a value agree, and that value; else "".
 
     A cause has a text, `why`, and the changes that remove it. `without` computes the value with
     these changes.
@@ -164,9 +164,9 @@ LAYOUT = ("tp", "dp", "pp", "micro_batch", "global_batch")
 
 
 def predicted_steps(path: Path, file: str, job: Mapping[str, Any], causes: Any) -> Measured:
-    """Compare predicted steps of `vtrain.csv` with a file of measured ones, in its last column.
+    """Compare predicted steps of `vtrain.csv` with the measured steps in a file's last column.
 
-    `job` has the jobs' common keys, for the reasons.
+    `job` has the jobs' common keys, to find reasons.
     """
     with Path(__file__).with_name("vtrain.csv").open() as text:
         columns = next(csv.reader(text))[1:-1]
@@ -245,8 +245,8 @@ class MeasuredIteration:
     size: int
     measured_ms: float
     tree: Mapping[str, Any]  # the table of its deployment
-    causes: Sequence[Changes]  # those of its group, and its own
-    runs_ms: Sequence[float]  # its repetitions, if ours agrees with some
+    causes: Sequence[Changes]  # overheads of its group, and its own
+    runs_ms: Sequence[float]  # its repetitions, if our time agrees with some
 
     @property
     def ms(self) -> float:
@@ -292,7 +292,7 @@ def _iterations_of(table: dict[str, Any]) -> Iterator[MeasuredIteration]:
 
 
 def iterations(group: str, machine: str) -> Measured:
-    """Predict iterations of one source that nothing was fitted to."""
+    """Predict iterations of one source; nothing was fitted to them."""
     for row in measured_iterations():
         if row.group == group and not row.fitted:
             yield {
@@ -349,7 +349,7 @@ def formulas(causes: Sequence[Mapping[str, Any]]) -> Measured:
             }
 
 
-BAND = 1 << 20  # size up to which latencies count, and beyond which rates do
+BAND = 1 << 20  # size up to which latencies matter, and beyond which rates do
 
 BANDS: tuple[dict[str, Any], ...] = (
     {"tolerance": 0.10, "because": "up to 1 MiB; latencies vary between runs"},
@@ -394,7 +394,7 @@ only one of the twelve rows among them that have no reason."""
 
 
 def left_out_sizes(path: Path, name: str) -> Measured:
-    """Predict sizes that were left out of a fit, one by one, by median, and with intervals."""
+    """Predict sizes held out of a fit: each size, the median error, and intervals."""
     table, in_place = TABLES[name], read(name, path)
     source = f"nccl-tests, {table.source}; this size left out of the calibration"
     by_what: dict[str, list[Tested]] = defaultdict(list)
@@ -494,8 +494,8 @@ BEND = "the same bend in"
 def _as_elsewhere(
     row: Measurement, like: Sequence[Measurement], runs: Mapping[str, Times]
 ) -> dict[str, float]:
-    """Take the time in another run, scaled by the ratios of both runs at the next smaller and
-    larger sizes, from the run with the most similar two ratios."""
+    """Take the time from another run, scaled by the ratios of both runs at the next smaller and
+    larger sizes; use the run whose two ratios are most similar."""
     at = bisect([each.size_bytes for each in like], row.size_bytes)
     ends, left = like[at - 1 : at + 1], dict[float, tuple[str, float]]()
     sizes = [math.log(each.size_bytes) for each in ends]
@@ -512,9 +512,9 @@ def _as_elsewhere(
 def _by_pieces(
     row: Measurement, like: Sequence[Measurement], fits: Fits, rates: Rates
 ) -> dict[str, float]:
-    """Extend the line through the two next smaller or larger sizes, if the algorithm changes in the
-    gap that holds the row, but not between these two. If it changes on both sides of a neighbor,
-    interpolate without that."""
+    """Extend the line through the next two smaller or larger sizes if the algorithm changes in the
+    gap around the row, but not between these two. If it changes on both sides of a neighbor,
+    interpolate without that neighbor."""
     sizes, found, left = [each.size_bytes for each in like], list(gaps(like)), dict[str, float]()
     lows, at = {each.low_bytes for each in found}, bisect(sizes, row.size_bytes)
     if sizes[at - 1] in lows:
@@ -715,10 +715,10 @@ def collectives(algorithm: str, n: int = 6, chunk_bytes: int | None = None) -> M
 
 
 def astra(network: Mapping[str, Sequence[object]], route: Sequence[int] = ()) -> Measured:
-    """Measure when a chunk of 1 MiB has passed the NPUs of a route, in ns. Each receives it whole
-    before it sends it on. Without a route, every NPU sends a chunk to every other NPU.
+    """Measure when a chunk of 1 MiB has passed the NPUs of a route, in ns. Each NPU receives the
+    whole chunk before it forwards it. Without a route, every NPU sends a chunk to every other NPU.
 
-    `network` has the keys of ASTRA-sim's analytical back end, a value for each dimension.
+    `network` has the keys of ASTRA-sim's analytical back end, with a value per dimension.
     """
     with TemporaryDirectory() as folder:
         file = Path(folder, "network.yml")
