@@ -12,7 +12,7 @@ with co-packaged optics, and the queues represent queues in its memory.
   line "2 0 5" joins racks 0 and 5 by switch 2. "mesh" gives switch k the k-th round-robin matching,
   so that together they join every pair of racks. "ring" joins each rack to the next: of each two
   adjacent switches, one joins even racks to the next and one odd racks. "hypercube" gives switch k
-  racks 2^k apart, repeating when they are used up. "pairs" joins 0 and 1, 2 and 3, and so on, by
+  racks 2^k apart, repeating when all are used. "pairs" joins 0 and 1, 2 and 3, and so on, by
   all switches. With `group_size`, rings and hypercubes span that many adjacent racks, such as the
   instances of a job. The last `pair_switches` instead join each rack of the first half to its
   partner in the second half, such as prefill to decode.

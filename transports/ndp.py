@@ -136,8 +136,8 @@ def on_control(env, now, tx, pkt):
 
 
 def on_returned(env, now, tx, pkt):
-    # The receiver does not know of the packet and will not pull for it. Another packet's pull
-    # sends it again; if none is awaited, it goes at once.
+    # The receiver does not know of the packet and will not pull for it. Another packet's pull sends
+    # it again; if none is awaited, it is sent at once.
     tx.n_void += 1
     selective.lose(env, tx, int(pkt.seq))
     if tx.credit == 0 and tx.n_void + tx.pulled >= tx.sent_packets:

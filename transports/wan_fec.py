@@ -5,11 +5,11 @@ traffic between two datacenters, where one lost packet costs a round trip of 60 
 
 Rate. A flow is paced evenly at `rate`, or it waits. A host admits flows in the order of their start
 while the sum of their rates is at most its `capacity`; a flow releases its rate with its last
-packet. Rates and capacities come from an allocation before the run, as by B4's central traffic
-engineering (Jain et al., SIGCOMM 2013, section 5) with enforcement in hosts (Kumar et al., "BwE",
-SIGCOMM 2015). Only these two constants are set centrally. Each host admits and queues flows alone,
-without messages, and an idle share is not lent to another host. If the capacities together fit the
-wide-area link, its queue holds at most two packets per admitted flow.
+packet. Rates and capacities come from an allocation before the run, like that of B4's central
+traffic engineering (Jain et al., SIGCOMM 2013, section 5) with enforcement in hosts (Kumar et al.,
+"BwE", SIGCOMM 2015). Only these two constants are set centrally. Each host admits and queues flows
+alone, without messages, and an idle share is not lent to another host. If the capacities together
+fit the wide-area link, its queue holds at most two packets per admitted flow.
 
 Redundancy. `k` data packets and `m` parity packets form a block of a systematic MDS erasure code;
 any k of its packets restore it (Reed-Solomon over GF(2^8), RFC 5510, has k + m <= 255; coding takes
@@ -163,7 +163,7 @@ def fill_new(env, tx, pkt):
 
 
 def start_repair(env, tx):
-    """Repair the first block with missing packets: send those and ``m`` more."""
+    """Repair the first block with missing packets: send as many packets and ``m`` more."""
     tx.repair_block = erasure.block_of(env, bit_first(env, tx, ASKED, 0))
     for seq in erasure.members(env, tx, tx.repair_block):
         if bit_clear(env, tx, ASKED, seq):

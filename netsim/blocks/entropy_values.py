@@ -86,7 +86,7 @@ TX_STATE = (
     "n_active",
     "n_bad",
     "least_active",
-    "last_plane",  # chosen in turn
+    "last_plane",  # chosen round-robin
     "ev_salt",
     ("active_in", MAX_PLANES),  # active EVs of a plane
     ("turns", MAX_PLANES),  # EVs that have had their turn

@@ -110,7 +110,7 @@ def accept(env, now, rx, pkt, ack_every):
 
 
 def place(env, now, rx, pkt, ack_every):
-    """Process a data packet in any order, as `accept` does."""
+    """Like `accept`, but place data packets in any order."""
     seq = int(pkt.seq)
     if seq < rx.expected or not bit_set(env, rx, PLACED, seq):
         return ACK

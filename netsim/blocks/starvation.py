@@ -1,4 +1,4 @@
-"""Decide whether a silent message is lost or waits in the last switch behind higher classes.
+"""Decide whether a silent message is lost or waits in the last switch for higher classes.
 
 A receiver that grants messages by priority sees only its own link. A message starves only if
 that link has served only higher classes since the last possible news of the message.

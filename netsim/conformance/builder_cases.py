@@ -48,7 +48,7 @@ TRIED: Mapping[str, tuple[Any, ...]] = {
 }
 """Values to try for each kind of parameter, as written in an experiment."""
 
-MORE_BYTES = 1 << 30  # most memory that a plugin may take in a test
+MORE_BYTES = 1 << 30  # memory limit of a plugin in a test
 
 
 class RefusedError(Exception):
@@ -201,7 +201,7 @@ def _made(testbed: TopologyTestbed) -> Network:
         raise ConformanceError(str(refusal)) from None
 
 
-MOST_FLOWS = 2_000_000  # most flows that a pattern may announce in a test
+MOST_FLOWS = 2_000_000  # limit on the flows that a pattern announces in a test
 
 END_PS = 2 * 10**9
 

@@ -413,7 +413,7 @@ class Engine(StateViews):
 
     def restore(self, earlier: Snapshot) -> None:
         """Resume from the state of an engine for the same run, with any number of threads. Raises
-        ForeignSnapshotError if it is of another run."""
+        ForeignSnapshotError if it comes from another run."""
         snapshot.put(self.state, earlier)
 
     def window_times(self) -> WindowTimes:

@@ -21,7 +21,7 @@ from netsim.engine.records import untouched_zeros
 UNKNOWN_BYTES = 1 << 36  # address space of the pool if the available memory is unknown
 
 INT32 = np.dtype(np.int32)
-FEWEST = 1 << 12  # blocks that a pool has at least, besides those that links begin with
+FEWEST = 1 << 12  # minimum blocks of a pool, in addition to the first block of each link
 
 
 def build_pool(

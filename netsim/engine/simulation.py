@@ -1,4 +1,4 @@
-"""Input of the engine: what to simulate, and how; sizes of records and of windows."""
+"""Input of the engine: the simulation and its options; sizes of records and of windows."""
 
 from __future__ import annotations
 

@@ -293,7 +293,7 @@ class StateViews:
         for name, column in found.items():
             numbered[name] = np.empty(records.size, np.int64)
             numbered[name][records["number"]] = column
-        # Those that the engine added for flows come last.
+        # Tasks that the engine added for flows come last.
         n_tasks = 0 if self.tasks is None else len(self.tasks)
         return TaskStates(**{name: column[:n_tasks] for name, column in numbered.items()})
 

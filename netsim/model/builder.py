@@ -153,7 +153,7 @@ class NetworkBuilder:
     ) -> None:
         """Call `cable` for each pair of two integer arrays, in order.
 
-        Of several shortest paths, packets take those that cross cables of low dimensions first
+        Of several shortest paths, packets take the paths that cross cables of low dimensions first
         (dimension-order routing).
         """
         first, second = np.broadcast_arrays(np.asarray(a), np.asarray(b))

@@ -35,7 +35,7 @@ def round_robin_matchings(n: int) -> Ints:
     rounds = np.arange(even - 1)[:, None]
     ports = np.arange(even - 1)[None, :]
     partner = (rounds - ports) % (even - 1)
-    alone = partner == ports  # meets the one that stays
+    alone = partner == ports  # meets the port that stays
     matchings = np.empty((even - 1, even), np.int64)
     matchings[:, :-1] = np.where(alone, even - 1, partner)
     matchings[:, -1] = np.nonzero(alone)[1]
@@ -199,8 +199,8 @@ class Days(NamedTuple):
     to `first_day[i + 1]`. A pair that is always up has none.
 
     In a phase-driven schedule, a day starts as if its slot started at 0, or has no start (-END_PS),
-    and has no end (END_PS). `slots`, int64[k, 2], are the first slot of a day and the one after its
-    last.
+    and has no end (END_PS). `slots`, int64[k, 2], are the first slot of a day and the slot after
+    its last.
     """
 
     pairs: Ints
@@ -334,7 +334,7 @@ class PhaseSchedule:
     n_slots: int  # slots of each switch, equal to the number of phases
     control_delay_ps: int  # from the end of a phase to the start of the reconfiguration
     night_ps: int  # how long reconfigured circuits are down; the maximum over all switches
-    # int64[k, 2], for each of `Circuits.days_ps` its first slot and the one after its last; -1 for
+    # int64[k, 2], for each of `Circuits.days_ps` its first slot and the slot after its last; -1 for
     # days on a timetable
     slots: Ints
     # int64[n_flows], the phase of each flow, -1 for none; None until known

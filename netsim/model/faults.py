@@ -91,7 +91,7 @@ class LinkFault:
 
     @property
     def changes_links(self) -> bool:
-        """Whether there are faults besides outages."""
+        """Whether there are faults other than outages."""
         return self.loss > 0 or self.bit_error_rate > 0 or self.rate_bps != NOMINAL
 
 

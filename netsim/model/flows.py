@@ -31,7 +31,7 @@ FLOW_BYTES = 200  # memory per flow while its table is built: six columns and th
 
 @frozen
 class TrafficContext:
-    """Data for a traffic pattern besides its parameters and the network."""
+    """Data for a traffic pattern in addition to its parameters and the network."""
 
     directory: Path  # of the experiment file; relative file names are relative to it
     seed: int  # of the run

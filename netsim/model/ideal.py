@@ -202,10 +202,10 @@ class PathTimes:
 def _striped(times: PathTimes, port_pairs: PortPairs, count: Ints, last: Ints) -> Ints:
     """Return the arrival of the last byte if packets are dealt to several port pairs optimally.
 
-    With equal port pairs, one carries an extra full packet or the last packet besides an even
-    share; neither can be avoided. With unequal ones, the bound is the later of two times: when all
-    together can have delivered the full packets, and the last packet's time alone. It is less than
-    a packet below the optimum.
+    With equal port pairs, one carries an extra full packet or the last packet in addition to an
+    even share; neither can be avoided. With unequal ones, the bound is the later of two times: when
+    all together can have delivered the full packets, and the last packet's time alone. It is less
+    than a packet below the optimum.
     """
     first, n_pairs = port_pairs.first[:-1], port_pairs.counts
     flow = np.repeat(np.arange(count.size), n_pairs)

@@ -187,7 +187,7 @@ class NetworkRow:
     edges: int
     to_edges: int
     is_scale_up: bool  # whether hosts reach it by their fastest NIC alone (`Network.is_scale_up`)
-    # of a time-slotted routing table; `path_diversity` is then that of slot 0
+    # of a time-slotted routing table; `path_diversity` is then slot 0's
     slot_paths: SlotPaths | None = None
     # share of their rate at which all hosts can send evenly to each other, None if not computed
     # (`uniform_saturation`)

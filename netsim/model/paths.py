@@ -423,7 +423,7 @@ Legs = Callable[[Floats], Floats]
 
 
 def link_loads(network: Network, demand: Floats, number: int = 0) -> Floats:
-    """Return float64[n_ports], what each port between switches of a network sends.
+    """Return float64[n_ports], the traffic that each port between switches of a network sends.
 
     `demand` is float64[groups, groups], the traffic from each group's hosts to each other group's,
     in any unit; the first table's routes apply.

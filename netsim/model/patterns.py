@@ -258,8 +258,8 @@ def destinations(given: Mapping[str, Any], network: Network, rng: Rng) -> Destin
 
 
 def name_tables(flows: FlowTable, given: Mapping[str, Any], network: Network, rng: Rng) -> None:
-    """Set the routing tables of flows as `routing_table` of PATTERN_PARAMS says. Raises InputError
-    if the network has no such table."""
+    """Set the routing tables of flows by `routing_table` of PATTERN_PARAMS. Raises InputError if
+    the network has no such table."""
     name = given["routing_table"]
     if name is None:
         return

@@ -36,7 +36,7 @@ HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY, BY_ROUTING = PLANE_BALANC
 """`plane_balancing` of [fabric]: a fixed port pair for each flow, or a choice for each packet, with
 "routing" the routing algorithm's choice."""
 
-DEALT_EVENLY = (ROUND_ROBIN, PERMUTATION)  # every port pair gets as many packets
+DEALT_EVENLY = (ROUND_ROBIN, PERMUTATION)  # every port pair gets the same number of packets
 
 
 @frozen(eq=False)

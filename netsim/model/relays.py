@@ -119,10 +119,10 @@ class RelaySegments:
     def ideal_ps(self, segment_ps: Ints, last_ps: Ints, handed_over_ps: Ints) -> Ints:
         """Return int64[n], the minimum time of each message alone.
 
-        It is exact unless the last chunk is shorter and waits for full packets of the one before.
-        For each flow, `segment_ps` is its duration, `last_ps` the same or, for last segments, the
-        time until the requested event, and `handed_over_ps` the time until its last packet has
-        left.
+        It is exact unless the last chunk is shorter and waits for full packets of the previous
+        chunk. For each flow, `segment_ps` is its duration, `last_ps` the same or, for last
+        segments, the time until the requested event, and `handed_over_ps` the time until its last
+        packet has left.
         """
         found = np.where(self.peer < 0, last_ps[: self.peer.size], 0)
         first, second = (np.flatnonzero(self.segment == segment) for segment in (1, 2))
@@ -305,7 +305,7 @@ def _in_chunks(tasks: TaskTable | None, table: FlowTable, of: _Chunks) -> tuple[
     joined = new.joined(tasks)
     moved = np.arange(len(joined))
     if tasks is not None:
-        # Tasks that waited for a message's send task now wait for that of its last chunk.
+        # Tasks that waited for a message's send task now wait for its last chunk's send task.
         sends, last = send[of.first[of.index == 0]], send[of.first[is_last]]
         own = sends < n
         joined.done_when = joined.done_when.copy()

@@ -408,10 +408,10 @@ def up_down_rows(wiring: Wiring, writer: TableWriter, first: Ints) -> tuple[list
       same groups below them, and every switch has a switch above it or all groups below it.
 
     Then all shortest paths go up by any cable until the group is below, and then down by the cables
-    to it. Proof: let k be the level of a switch, and j that of the first switches on the way up
-    that have the group below them. Such a path goes up by j - k cables and down by j. Every cable
-    of the switch leads to one for which this sum differs by 1, and only cables on such paths lead
-    to one for which it is less.
+    to it. Proof: let k be the level of a switch, and j the level of the first switches on the way
+    up that have the group below them. Such a path goes up by j - k cables and down by j. Every
+    cable of the switch leads to one for which this sum differs by 1, and only cables on such paths
+    lead to one for which it is less.
 
     So a row has one entry for all groups that are not below. Switches whose rows differ only in
     where the groups below begin share a stretch of the table, in which their rows begin at

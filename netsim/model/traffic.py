@@ -342,7 +342,7 @@ def _launched(load: Workload, waits: Mapping[str, Sequence[str]]) -> Workload:
         ]
         start = launches.task(JOIN, head, [came, *told])
         go = {host: launches.told(head, [start], host) for host in job.hosts.tolist()}
-        own = job.tasks[np.isin(tasks.host[job.tasks], job.hosts)]  # not those of reduction units
+        own = job.tasks[np.isin(tasks.host[job.tasks], job.hosts)]  # not reduction units' tasks
         for task in own[first[own]].tolist():
             launches.wait(task, go[int(tasks.host[task])])
         if job.name in awaited:

@@ -65,7 +65,8 @@ class Tree:
     parents: tuple[int, ...]  # n - 1 counts: switches above a switch that it is connected to
     # n - 1 counts: parallel cables between a switch and each of its parents
     bundles: tuple[int, ...]
-    # rates_bps, delays_ps: n values: of the cables below each tier; the first are those to hosts
+    # rates_bps, delays_ps: n values: of the cables below each tier; the first are the cables to
+    # hosts
     rates_bps: tuple[int, ...]
     delays_ps: tuple[int, ...]
     latencies_ps: tuple[int, ...]  # n values: of the switches of each tier

@@ -1,7 +1,7 @@
 """Workloads: flows, tasks, programs, and data of the application that made them.
 
-Tasks are work of hosts besides sending, and its order. A task waits only for tasks of its own host;
-flows connect hosts. A program's handlers start tasks during the run. `netsim/engine/MODEL.md`
+Tasks are hosts' work other than sending, and its order. A task waits only for tasks of its own
+host; flows connect hosts. A program's handlers start tasks during the run. `netsim/engine/MODEL.md`
 defines exactly what tasks and programs do, `netsim/program.py` the files of programs.
 """
 
@@ -439,7 +439,7 @@ class Workload:
         program: the program that starts deferred tasks; set by the caller of `flows`.
         notes: sentences about the traffic, such as the mean of a table of sizes, or parts of a file
             not simulated. `netsim check` and `netsim run` print them, and the summary has them.
-        parts: data of applications besides flows and tasks.
+        parts: data of applications in addition to flows and tasks.
     """
 
     flows: FlowTable

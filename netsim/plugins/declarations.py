@@ -48,7 +48,7 @@ BOTH_FUNCTIONS = ("check", "no_effect", "settle")
 QUEUE_FUNCTIONS = (*BOTH_FUNCTIONS, "port_state")
 """Optional functions of a queue discipline or routing algorithm that run before a simulation."""
 
-ROUTING_FUNCTIONS = (*BOTH_FUNCTIONS, "legs", "tables")  # those of a routing algorithm
+ROUTING_FUNCTIONS = (*BOTH_FUNCTIONS, "legs", "tables")  # such functions of a routing algorithm
 
 ROUTING_UNITS = tuple(unit for unit in QUEUE_UNITS if unit not in ("queue", "buffer"))
 """Units of parameters that a routing algorithm may have."""

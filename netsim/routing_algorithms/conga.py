@@ -89,7 +89,7 @@ def choose(env, now, port, pkt, first, n):
 
 
 def least_congested(env, now, port, pkt, leaf, first, n, kept):
-    """Return the path with the lowest cost: `kept` if it is one, else a random one."""
+    """Return a path with the lowest cost: `kept` if it has it, else a random one."""
     least = LEVELS_OF_PORT
     for k in range(n):
         least = min(least, cost(env, now, leaf, first, k))

@@ -10,7 +10,7 @@
 
 A flow with `trigger` starts when that trigger fires. One flow fires a `oneshot` or `multishot`
 trigger; `count` flows fire a `barrier`. Both `send_done_trigger` and `recv_done_trigger` fire when
-the flow completes. `prio` is ignored. What flow dependencies cannot express is an error: a trigger
+the flow completes. `prio` is ignored. Whatever dependencies cannot express is an error: a trigger
 fired by any one of several flows, a multishot trigger with several targets, and link failures.
 
 htsim's versions disagree on the unit of `start`, so `start_unit` selects it.
@@ -52,7 +52,7 @@ DEPENDENCY_BYTES = 50  # memory of one dependency between flows
 
 @dataclass
 class _Trigger:
-    """A trigger: the flows that fire it and those it starts, by index."""
+    """A trigger: the flows that fire it and the flows that it starts, by index."""
 
     line: int = 0  # line of its declaration; 0: none yet
     kind: str = ""

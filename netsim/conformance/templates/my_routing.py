@@ -1,4 +1,4 @@
-"""Flowlets in turn: a flow takes its next port after a pause.
+"""Flowlets in round-robin order: a flow takes its next port after a pause.
 
 Describe the algorithm here in the terms of its paper, and cite it with the section. `netsim list`
 and `netsim show` print the first line. Flowlets come from Sinha, Kandula and Katabi,

@@ -9,7 +9,7 @@ parallel:
   the head     JSON: what the code needs (`MachineCode`), and source positions
   the code     an object file
 
-The file of `kept_functions.py` is a pickle behind such a hash.
+The file of `kept_functions.py` is a pickle that follows such a hash.
 
 Whoever can write such a file can run code as the user, so only private folders are used
 (`require_private`). A damaged or unreadable file is replaced. If no file can be written, a run

@@ -249,7 +249,7 @@ SETTABLE = {
     BUILT: ("seq", "aux", "prio", "entropy", "kind", "ecn"),
     SENT: ("seq", "aux", "prio", "entropy", "ecn", "size_bytes"),
 }
-"""Engine fields that a transport may set, besides its own."""
+"""Engine fields that a transport may set, in addition to its own fields."""
 
 DECLARATIONS = (
     *("PARAMS", "PRESETS", "FABRIC", "PRESET_FABRIC"),
@@ -312,7 +312,7 @@ QUEUE_SETTABLE = {
     COMING: ("aux", "prio", "entropy", "ecn"),
     LEAVING: ("aux", "prio", "entropy", "ecn"),
 }
-"""Engine fields that a discipline may set, besides its own."""
+"""Engine fields that a discipline may set, in addition to its own fields."""
 
 QUEUE_DECLARATIONS = (
     *("PARAMS", "PRESETS", "CLASSES", "COUPLED", "PORT_TIMERS"),
@@ -546,7 +546,7 @@ def program_of(use: PluginSpec | None) -> Program:
 # --- routing algorithms ---------------------------------------------------------------------------
 
 ROUTING_SETTABLE = {"port": ("draws",)}
-"""Engine fields that a routing algorithm may set, besides its own."""
+"""Engine fields that a routing algorithm may set, in addition to its own fields."""
 
 ROUTING_DECLARATIONS = (
     *("PARAMS", "PRESETS", "COUPLED", "VIA", "LEVELS", "ONE_PATH", "SYMMETRIC", "WEIGHTED"),
@@ -558,7 +558,7 @@ ROUTING_DECLARATIONS = (
 COUPLED_ROUTING = ("on_depart", "on_tick")
 OTHERS = tuple(name for name in ROUTING_HANDLERS if name[:6] != "choose")
 FLOW_ROWS, MAX_PUBLISHED = 1024, 1024
-"""Default number of rows of a flow table, and most values that a switch publishes."""
+"""Default number of flow-table rows, and the maximum number of values that a switch publishes."""
 
 VIA = "via"  # field of a packet: the group that it goes via, plus 1
 

@@ -56,7 +56,7 @@ class Kept:
     symbol: str = ""
     result: Type | None = None
     variable: str = ""
-    lines: tuple[str, Lines] = ("", ())  # of its own code, which has this digest
+    lines: tuple[str, Lines] = ("", ())  # of the code with this digest
 
 
 @dataclass

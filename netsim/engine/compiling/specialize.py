@@ -314,7 +314,7 @@ def _with_addresses(run: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-Part = tuple[Compiled, tuple[Any, ...]]  # code, and arguments like those of its calls
+Part = tuple[Compiled, tuple[Any, ...]]  # code, with arguments like its callers'
 
 
 @dataclass

@@ -165,7 +165,7 @@ class PacketRecord(Declared):
     dst: I4  # destination address
     aux: I4  # free for the transport
     size_bytes: U2  # bytes on the wire
-    entropy: U2  # what ECMP hashes besides the flow
+    entropy: U2  # hashed by ECMP together with the flow
     kind: U1
     prio: U1  # traffic class, 0 is the highest
     ecn: U1  # bits: congestion experienced, echo of it, trimmed at a port that leads to a host,
@@ -415,7 +415,7 @@ class HostRecord(Declared):
     payload_bytes: Bytes  # delivered to the application ...
     counted_bytes: Bytes  # ... of which the clock has counted this many
     n_timers: Fixed[int]
-    now_ps: Ps  # current time, for loss of carrier; in a host's first NIC that of its last event
+    now_ps: Ps  # current time, for loss of carrier; in a host's first NIC, its last event's
     data_port: GlobalPort  # with LEAST_LOADED the last port chosen for data ...
     control_port: GlobalPort  # ... and for a control packet
     last_done_ps: Ps  # last time that a flow or task ended here
@@ -586,7 +586,7 @@ class SlotRecord(Declared):
 
 
 class TaskRecord(Declared):
-    number: Fixed[int]  # index in the table of tasks; tasks that flows wait by come after those
+    number: Fixed[int]  # index in the task table; tasks that the engine adds for flows follow
     kind: Fixed[int]
     host: Fixed[HostId]
     flow: Fixed[FlowId]  # of a send or receive task

@@ -46,7 +46,7 @@ class Env(NamedTuple):
 
     host: HostRecord
     par: ParameterRecord  # parameters of the transport
-    tx: Records[FlowId, TxRecord]  # all flows; those of other hosts are off limits
+    tx: Records[FlowId, TxRecord]  # all flows; other hosts' flows are off limits
     rx: Records[FlowId, RxRecord]
     bits: Numbers[int, int]  # bitmaps of the flows
     hosts: HostState  # the engine's own, with links
@@ -80,7 +80,7 @@ class QueueEnv(NamedTuple):
 
     par: QueueParameters  # with the discipline's own
     switch: SwitchRecord
-    links: LinkState  # all ports and queues; those of other switches are off limits
+    links: LinkState  # all ports and queues; other switches' are off limits
     net: Net
 
 

@@ -4,7 +4,8 @@ A handler sees one NIC (`env.host`): the flow's, the timer's or the sending port
 ``ONE_PORT`` every host has one NIC with one port, and the loops over both disappear.
 
 The NIC pulls: a packet is built when a port is free, so no data queues in a host. Control packets
-(acknowledgments, pulls) wait in a FIFO that goes first. Each port has its own FIFO and ready list.
+(acknowledgments, pulls) wait in a FIFO that is served first. Each port has its own FIFO and ready
+list.
 """
 
 from __future__ import annotations

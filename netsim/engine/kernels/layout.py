@@ -158,7 +158,7 @@ start and pacing timer."""
 TIMER_TASK, TIMER_BEGIN, TIMER_PROGRAM = -1, -2, -3
 """``code`` of a task's timer, of a program's `on_begin`, and (minus k) of a program's timer k."""
 
-MAX_TIMERS = TIMERS_OF_A_KIND - 1  # most timers of a kind, including a flow's start timer
+MAX_TIMERS = TIMERS_OF_A_KIND - 1  # maximum number per kind, including a flow's start timer
 
 ONE_PORT, HASH, ROUND_ROBIN, PERMUTATION, LEAST_LOADED, ENTROPY, BY_ROUTING = range(7)
 """Values of ``PLANE_BALANCING``. With HASH a flow has one port pair, unless hosts detect loss of
@@ -245,7 +245,7 @@ class LinkState(NamedTuple):
     dirty_ports: Numbers[int, int]  # ... ports that may have sent in this window ...
     waiting_ports: Numbers[int, int]  # ... ports suspended until a later window ...
     indirect_ready: Numbers[int, int]  # ... and ports that may have packets for others to send
-    next_block: Numbers[Block, Block]  # int32[...]: next block on a link, or of those that are free
+    next_block: Numbers[Block, Block]  # int32[...]: next block on a link or in a free list
     free_blocks: Numbers[tuple[int, int], int]  # int64[workers, ...]: free blocks (links.py)
     pool_used: Numbers[int, int]  # int64[1]: blocks of the pool that have ever been taken
     pool_full: Numbers[int, int]  # int64[1]: 1 if the pool had no room
@@ -253,7 +253,7 @@ class LinkState(NamedTuple):
     # destination and the address of control packets for the source
     first_source: Fixed[Numbers[FlowId, int]]
     sources: Fixed[Numbers[tuple[int, int], int]]
-    fabric: Fixed[Records[int, FabricRecord]]  # FABRIC[kinds of ports]; entry 0: what all share
+    fabric: Fixed[Records[int, FabricRecord]]  # FABRIC[kinds of ports]; entry 0: shared values
     faults: Records[GlobalPort, FaultRecord]  # FAULT[n_ports], if any link has faults
     fault_intervals: Fixed[Records[int, FaultIntervalRecord]]  # FAULT_INTERVAL[...], link by link
     losses: Records[QueueId, LossRecord]  # LOSS[n_queues], with faults, circuits or LLR
@@ -316,7 +316,7 @@ class HostState(NamedTuple):
     program: Fixed[Records[int, Any]]  # one record: its parameters
     program_hosts: Records[HostId, ProgramHostRecord]  # PROGRAM_HOST[n_hosts] with its own fields
     log: Numbers[tuple[int, int], int]  # int64[rows, 1 + columns]: times and logged numbers
-    words: Numbers[tuple[FlowId, int], int]  # int64[n_flows, 2]: what a program has flows carry
+    words: Numbers[tuple[FlowId, int], int]  # int64[n_flows, 2]: numbers that flows carry
 
 
 class Clock(NamedTuple):
@@ -344,10 +344,10 @@ class Crew(NamedTuple):
     first: Numbers[int, int]  # int64[workers]: start of a worker's list in nodes ...
     ends: Numbers[int, int]  # int64[workers]: ... and its end
     nodes: Numbers[int, NodeId]  # int64[n_nodes]: active nodes, worker by worker
-    left: WorkerRows  # int64[workers, ...]: what nobody has taken of a worker's list
+    left: WorkerRows  # int64[workers, ...]: the rest of a worker's list
     done: WorkerRows  # int64[workers, ...]: nodes that a worker has stepped, when shared
     dealt: Numbers[int, int]  # int64[...]: windows shared so far
-    ending: Numbers[int, int]  # int64[...]: whether workers have to stop
+    ending: Numbers[int, int]  # int64[...]: whether workers must stop
     pace: Numbers[int, int]  # int64[2]: in the last window, NODES and NANOSECONDS of worker 0
 
 

@@ -5,8 +5,8 @@ When a packet is sent, its fate and the time of the answer are already known. So
 also decides which packets the other end accepts, and no acknowledgments cross the link. Its replay
 buffer is a ring of packets, with these positions in ascending order:
 
-- ``head``: the oldest packet whose ACK has not come. Up to ``expected``, the ``time`` of a kept
-  packet is when its ACK comes;
+- ``head``: the oldest packet whose ACK has not arrived. Up to ``expected``, the ``time`` of a kept
+  packet is when its ACK arrives;
 - ``expected``: the packet that the other end accepts next;
 - ``cursor``: the packet to be sent next. It is beyond ``expected`` from a loss until a replay
   begins, and before the end while packets are to be sent again;
@@ -111,7 +111,7 @@ def give_up(links: LinkState, port: PortRecord, retry: RetryRecord, now: Ps) -> 
 
 
 def has_room(links: LinkState, p: GlobalPort, now: Ps) -> bool:
-    """Return whether port ``p`` may send a new packet, after dropping those whose ACK has come."""
+    """Drop packets whose ACK has arrived; return whether port ``p`` may send a new packet."""
     retry = links.retries[p]
     while retry.head < retry.expected:
         pkt = kept_packet(links, retry, retry.head)
@@ -130,7 +130,7 @@ def is_full(retry: RetryRecord) -> bool:
 
 
 def next_ack(links: LinkState, retry: RetryRecord) -> Ps:
-    """Return when the ACK of the oldest packet comes, or INF if it has not been accepted."""
+    """Return when the ACK of the oldest packet arrives, or INF if it has not been accepted."""
     if retry.head == retry.expected:
         return INF
     return kept_packet(links, retry, retry.head).time

@@ -88,10 +88,10 @@ class Trace(NamedTuple):
     """The buffer. Entry k has its packet, or its copy of a side, in row k of that array."""
 
     chosen: Numbers[FlowId, int]  # uint8[n_flows]: 1 for a traced flow
-    first_flow: Numbers[int, int]  # int64[n_hosts + 1]: where those of a host begin in ...
+    first_flow: Numbers[int, int]  # int64[n_hosts + 1]: where each host's flows begin in ...
     flows: Numbers[int, FlowId]  # int64[2 k]: ... the traced flows, by source and by destination
-    since: Numbers[int, Ps]  # int64[2 k]: from when on timers of their hosts are recorded
-    first_time: Numbers[int, int]  # int64[n_ports + 1]: where those of a port begin in ...
+    since: Numbers[int, Ps]  # int64[2 k]: start of recording of their hosts' timers
+    first_time: Numbers[int, int]  # int64[n_ports + 1]: where each port's times begin in ...
     times: Numbers[int, Ps]  # ... starts and ends, ascending, of when it records all packets
     length: Numbers[int, int]  # int64[1]: entries since the last drain
     entries: Numbers[tuple[int, int], int]  # int64[capacity, 6]
