@@ -23,9 +23,9 @@ A leaf is connected to every spine of its pod. Each spine has separate cores, th
 of its zone: spine j of a pod connects to cores from j * cores / spines on. Supercores likewise. So
 a switch above reaches a leaf by one path, except for `bundle` parallel cables.
 
-Hosts are numbered leaf by leaf: leaf l has hosts l*hosts_per_leaf and following. Switches are
-leaf0, spine0, core0, supercore0 and so on, consecutive in each pod or zone. A switch's ports are
-its downlinks, then its uplinks, both in the order of the nodes they lead to.
+Hosts are numbered leaf by leaf: leaf l's first host is l * hosts_per_leaf. Switches are leaf0,
+spine0, core0, supercore0 and so on, consecutive in each pod or zone. A switch's ports are its
+downlinks, then its uplinks, both in the order of the nodes they lead to.
 
 `planes`: that many trees of this shape; every host has a port in each, with its share of
 `host_rate`. `fabric.plane_balancing` distributes packets over them.

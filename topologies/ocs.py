@@ -545,7 +545,7 @@ class Moment(NamedTuple):
 def rotors(params: Params) -> list[Schedule]:
     """Return the schedules of rotor switches, which share the matchings.
 
-    With a drain time, matchings are drawn again while racks are far apart at any time. Raises
+    With a drain time, matchings are drawn again until racks are close at all times. Raises
     InputError for invalid slots or numbers of switches, or if they do not form an expander.
     """
     if params["drain_time"] is None:
@@ -629,8 +629,8 @@ def _moments(params: Params, schedules: Sequence[Schedule]) -> Iterator[Moment]:
 
 
 def _longest(params: Params, schedules: Sequence[Schedule]) -> tuple[int, Moment]:
-    """Return the most circuits between two racks at any time, and when. The number of racks means
-    unconnected racks."""
+    """Return the most circuits between two racks at any time, and when. If racks are unconnected,
+    that is the number of racks."""
     racks, longest, found = params["racks"], 0, None
     for moment in _moments(params, schedules):
         counts = pairs_by_circuits(moment.partners)

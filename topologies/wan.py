@@ -7,9 +7,9 @@ and any two border switches have `links` cables of `link_rate` and `delay`. Inst
 `capacity_per_host` is the rate of all these cables per host of the smaller datacenter.
 
 If hosts have several ports, each network that their last NIC leads to (a plane, or a rail of a
-`multi_rail`) has its own border switch, joined to the corresponding one of other datacenters. All
-datacenters then have the same number of these networks and, for `multi_rail`, the same racks and
-relays.
+`multi_rail`) has its own border switch, joined to the corresponding border switches of other
+datacenters. All datacenters then have the same number of these networks and, for `multi_rail`, the
+same racks and relays.
 
 Switches are called dc0.leaf0 and dc0.border0. Bit errors of long-haul links are faults of `links =
 "dc*.border* - dc*.border*"` with a `bit_error_rate`. `border_queue` gives border switches deeper

@@ -1,8 +1,8 @@
 """DCQCN: rate control for RoCEv2 from ECN marks, over a lossless fabric.
 
 Switches mark packets as their queue grows (congestion point). A receiver that sees marks sends a
-CNP to the sender, at most one per flow and ``cnp_interval`` (notification point). The sender paces
-the flow at a rate R_C, initially line rate (reaction point). On a CNP
+CNP to the sender, at most one per flow in each ``cnp_interval`` (notification point). The sender
+paces the flow at a rate R_C, initially line rate (reaction point). On a CNP
 
     R_T = R_C,  R_C = R_C (1 - alpha / 2),  alpha = (1 - g) alpha + g
 

@@ -174,7 +174,7 @@ def find_losses(env, tx, seq):
 
 
 def on_timer(env, now, tx, k):
-    """Restart slow start, up to half the window before the first timeout in a row (RFC 5681)."""
+    """Restart slow start, up to half the window before the first consecutive timeout (RFC 5681)."""
     if tx.timeouts == 0:
         tx.ssthresh = max(tx.cwnd / 2.0, 1.0 * env.par.min_window)
     tx.cwnd = 1.0

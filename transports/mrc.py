@@ -13,10 +13,10 @@ sent the packet that caused the report. After silence of `reordering` base round
 end of a message, the sender asks for such reports, up to four at once; a timeout is the last
 resort. At most `psn_range` packets, counted from the oldest missing one, are in flight.
 
-Control packets and trimmed headers have a separate class, above data. Ports to hosts do not
-mark, so a mark means that some paths are busier than others. Acknowledgments and answers return
-with the EV of their packet, by the port that it came in by. With `routing.carrier_delay`, ports
-that are down, here or at the peer, are not used.
+Control packets and trimmed headers have a separate class, above data. Ports to hosts do not mark,
+so a mark means that some paths are busier than others. Acknowledgments and answers return with the
+EV of their packet, by the port where it arrived. With `routing.carrier_delay`, ports that are down,
+here or at the peer, are not used.
 
 OCP Multipath Reliable Connection (2026). Its interface, which sets the gains of NSCC, is in the
 repository opencomputeproject/OCP-Multipath-Reliable-Connection (mrc.h, mrc_ctl.h). Its rules for

@@ -1,8 +1,8 @@
 """pFabric: line rate from the start; switches serve the flow with the least remaining first.
 
-Packets carry their flow's unacknowledged packets, and the queue discipline `pfabric`
-(`netsim/queues/pfabric.py`) serves and keeps the packets with the fewest. So senders stay simple. A
-flow starts with its largest window, one bandwidth-delay product. Packets are acknowledged
+Packets carry their flow's number of unacknowledged packets, and the queue discipline `pfabric`
+(`netsim/queues/pfabric.py`) serves and keeps the packets with the lowest number. So senders stay
+simple. A flow starts with its largest window, one bandwidth-delay product. Packets are acknowledged
 individually. A short timeout alone detects losses and restarts the flow with one packet. After
 several timeouts in a row it only sends small probes until one is answered. Hosts also serve the
 flow with the fewest remaining bytes first.

@@ -11,9 +11,9 @@ With `idle_requests = false`, as in the simulator, it asks only if packets are o
 flow to a host with long flows, with all its packets trimmed or delivered, may wait for their end.
 These rules were not checked against the text of the specification.
 
-With `sender_window`, NSCC's window limits a sender as well; a trim at the last hop does not shrink
-it, since credits prevent more. With `oversubscription` above 1, a host without `sender_window`
-adapts its pull rate to marked and trimmed packets, every one and a half base round trips.
+With `sender_window`, NSCC's window also limits a sender; a trim at the last hop does not shrink it,
+since credits prevent more. With `oversubscription` above 1, a host without `sender_window` adapts
+its pull rate to marked and trimmed packets, every one and a half base round trips.
 
 Part of the Ultra Ethernet Specification 1.0; rules and numbers are from its simulator, repository
 ultraethernet/uet-htsim (sim/uec.cpp, sim/oversubscribed_cc.cpp). netsim/engine/MODEL.md defines

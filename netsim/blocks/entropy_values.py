@@ -215,7 +215,7 @@ def index_of(up, plane):
 
 
 def skip(tx, entropy):
-    """Pass over an active EV at its next turn."""
+    """Skip an active EV at its next turn."""
     ev = ev_of(tx, entropy)
     if get(tx, ev) & STATE == GOOD:
         put(tx, ev, SKIP)

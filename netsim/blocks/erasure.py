@@ -25,7 +25,7 @@ def n_groups(env, side):
 
 
 def end_of(env, side, group):
-    """Return the data packet that follows the last one of a group."""
+    """Return the first data packet after a group."""
     return min((group + 1) * env.par.k * env.par.interleave, side.n_packets)
 
 

@@ -2,7 +2,7 @@
 
 With `reorder_packets` the NIC places packets in any order, as NICs for adaptive routing do, and
 reports a gap only when that many later packets have been sent; other losses wait for the timeout.
-The sender still goes back, but skips what the next acknowledgment covers.
+The sender still goes back, but skips packets that the next acknowledgment covers.
 
 A transport that uses it adds `PARAMS`, `TX_STATE` (sender), `RX_STATE` and `RX_BITMAPS` (receiver)
 to its own. An acknowledgment carries the number of the packet expected next. The rules follow RoCE

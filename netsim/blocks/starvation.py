@@ -66,7 +66,7 @@ def starves(env, now, rx, most_queued):
 
 
 def held_up(env, now, of_class, since_ps):
-    """Return whether the host's link served only higher classes, without a break, since a time."""
+    """Return whether the host's link served only higher classes without a break since a time."""
     host = env.host
     if host.busy_ps > since_ps or now - host.last_ps > 2 * packet_time(env):
         return False

@@ -12,8 +12,8 @@ Loss detection (RFC 8985, RACK-TLP, with the packet threshold of RFC 6675):
 
 - A packet sent once is lost when a packet sent `THRESHOLD` or more packets later has arrived, or a
   quarter of a round trip after any later packet has.
-- Transmissions are grouped in slots of a quarter of a round trip. When one sent after the end
-  of a slot has arrived, everything sent in the slot has arrived or is lost. This finds lost
+- Transmissions are grouped in slots of a quarter of a round trip. When a packet sent after the end
+  of a slot has arrived, every packet of the slot has arrived or is lost. This finds lost
   retransmissions, as RACK does, a quarter of a round trip later but without a record per packet.
 - When nothing arrives for two round trips a probe is sent, whose acknowledgment reveals a lost
   tail; `tail_loss_probe` turns it off.

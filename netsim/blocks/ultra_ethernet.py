@@ -1,8 +1,8 @@
 """Shared by NSCC and RCCC: Ultra Ethernet's loss recovery, and NSCC's window.
 
-Packets take paths by `paths`, receivers acknowledge as in `reports`, and lost packets are sent
-again. A trimmed packet is refused with a NACK, which copies its flag ``TRIMMED_AT_LAST_HOP``. The
-window is ``tx.cwnd_bytes``; it does not change if a transport passes ``adjusts`` False.
+Paths are chosen as in `paths`, receivers acknowledge as in `reports`, and lost packets are resent.
+A trimmed packet is refused with a NACK, which copies its flag ``TRIMMED_AT_LAST_HOP``. The window
+is ``tx.cwnd_bytes``; it does not change if a transport passes ``adjusts`` False.
 
     PARAMS = [*ultra_ethernet.PARAMS, ultra_ethernet.last_hop_trims("good"), ...]
     TX_STATE = (*ultra_ethernet.TX_STATE, ...)
@@ -86,7 +86,7 @@ def last_hop_trims(default):
 CONTROL, DATA_CLASS = 0, 1
 REFERENCE_PS = 12_000_000
 REFERENCE_BYTES = 150_000
-"""Round trip and bandwidth-delay product, at 100 Gbps, of the network that gains are given for."""
+"""Round trip and bandwidth-delay product, at 100 Gbps, of the network for which gains are given."""
 NO_QUEUE_PS = 1_000_000  # delay below which a packet counts as unqueued
 MAX_ASKED = 4 * 10**18
 ADJUST_PACKETS = 8  # increases take effect when this many packets have been acknowledged

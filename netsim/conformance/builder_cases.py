@@ -341,7 +341,7 @@ def scale(testbed: TrafficTestbed) -> str:
 
 
 def _networks() -> Iterator[Network]:
-    """Yield 2, 8, 9 and 16 hosts, two of them in a grid."""
+    """Yield networks of 2, 8, 9 and 16 hosts, two of them grids."""
     yield networks.star(2)
     yield networks.tree()
     yield networks.torus("3x3")

@@ -58,7 +58,7 @@ FUNCTIONS = {
 
 def kind_of(file: str | Path) -> str:
     """Return the kind of the plugin in a .py file, by the functions that it defines. Raises
-    InputError if the file cannot be loaded or has functions of no kind, or of several."""
+    InputError if the file cannot be loaded or its functions fit no kind, or several."""
     module = registry.load(Path(file).resolve(), shown=str(file))
     found = [kind for kind, names in FUNCTIONS.items() if any(hasattr(module, n) for n in names)]
     if "traffic" in found:  # a program shares on_timer with transports
@@ -124,7 +124,7 @@ def each(
 
 
 def _compiled_ahead(testbed: Testbed, cases: Sequence[Case]) -> AbstractContextManager[None]:
-    """Compile what later cases need while others run in plain Python."""
+    """Compile code for later cases while others run in plain Python."""
     needed = [COMPILED in case.needs for case in cases]
     if len(cases) < 2 or not any(needed) or not jit_enabled():
         return nullcontext()

@@ -358,8 +358,8 @@ TRANSPORT += DETERMINISM
 
 
 def jain(shares: np.ndarray) -> float:
-    """Jain's fairness index: 1 if all shares are equal, 1/n if one has everything. Jain, Chiu and
-    Hawe, DEC-TR-301, 1984."""
+    """Jain's fairness index: 1 if all shares are equal, 1/n if one flow gets everything. Jain, Chiu
+    and Hawe, DEC-TR-301, 1984."""
     total = float(shares.sum())
     return total * total / (shares.size * float((shares * shares).sum())) if total else 0.0
 
@@ -513,7 +513,7 @@ for _name, _about, _build in (
 
 @ROUTING("failed link", "a cable fails, routes stay")
 def failed_link(testbed: RoutingTestbed) -> str:
-    """A cable is down for some time and routes stay: only packets sent over it may be lost."""
+    """A cable is down for a while, with fixed routes: only packets sent over it may be lost."""
     network = testbed.prepared(networks.tree())
     run = testbed.run(everybody(network.n_hosts, 20), network, faults=_cable_down(network))
     if run.unroutable:

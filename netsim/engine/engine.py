@@ -192,9 +192,9 @@ def as_it_is(path: str, line: int) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Failures:
-    """Finds handler errors in ``state`` and words them; ``transport`` names the transports. An
-    error belongs to a transport or program on a host, or a queue discipline or routing algorithm at
-    a switch. ``modules`` excludes the program's."""
+    """Finds and describes handler errors in ``state``; ``transport`` names the transports. An error
+    belongs to a transport or program on a host, or a queue discipline or routing algorithm at a
+    switch. ``modules`` excludes the program's."""
 
     state: State
     modules: Sequence[ModuleType]
@@ -480,8 +480,8 @@ class Engine(StateViews):
         return Goal(len(self.flows), len(self.flows), self._n_tasks)
 
     def _call(self, entry: Entry, *arguments: Any, n_workers: int = 1) -> Any:
-        """Call a compiled entry point; with several workers, each with its number as the last
-        argument. Raises RunError if a handler raises an error."""
+        """Call a compiled entry point; with several workers, each calls it, with its number as the
+        last argument. Raises RunError if a handler raises an error."""
         began = time.perf_counter()
         run = entry.run or entry.prepare(*arguments)
         self.code_s += time.perf_counter() - began

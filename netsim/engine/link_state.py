@@ -296,7 +296,7 @@ def with_days(simulation: Simulation, links: dict[str, np.ndarray]) -> dict[str,
 
 
 def _begin(fibers: Any, state: Any, ends: Ints, local: Ints) -> None:
-    """Set fibers to before their first day. Fibers that are always up or unused have none."""
+    """Put fibers before their first day. Fibers that are always up or unused have no days."""
     fibers["opens_ps"] = fibers["closes_ps"] = INF
     fibers["closes_ps"][fibers["first_day"] < fibers["last_day"]] = -INF
     always = ends[state["closes_ps"][ends] == INF]
@@ -404,7 +404,7 @@ def build_facts(network: Network, routing: RoutingAlgorithm) -> dict[str, Array]
 
 def _hops(network: Network) -> Array:
     """Return uint8[n_switches, groups]: the links from each switch to each edge switch of its
-    network, by its first routing table; NO_HOPS without a path, or if that is longer."""
+    network, by its first routing table; NO_HOPS without a path, or if it has more links."""
     groups = np.diff(network.first_group)
     hops = np.full((network.n_switches, int(groups.max())), NO_HOPS, np.uint8)
     for number, n in enumerate(groups.tolist()):

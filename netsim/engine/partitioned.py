@@ -1,10 +1,10 @@
 """One run in several processes, each with a part of the network: an engine per rank.
 
-Every rank simulates its part up to a time before which no other can affect it (`partition.py`).
-Then it sends the packets that leave its part to the ranks that they reach (`Cut`), and all ranks
-learn the earliest event of each. Rank 0 gives the orders; the others follow in `serve`. When the
-state is read on rank 0, the others' rows are gathered first, so results, checkpoints and reports
-are made as in one process.
+Every rank simulates its part up to a time before which no other part can affect it
+(`partition.py`). Then it sends the packets that leave its part to the ranks that they reach
+(`Cut`), and all ranks learn the earliest event of each. Rank 0 gives the orders; the others follow
+in `serve`. When the state is read on rank 0, the others' rows are gathered first, so results,
+checkpoints and reports are made as in one process.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _chains(
 
 
 def _rings(records: Array, names: tuple[str, str, str, str], used: int, at: Rows) -> int:
-    """Lay out rings, whose fields have these names, likewise."""
+    """Likewise lay out rings, whose fields have these names."""
     off, mask, head, tail = names
     length = records[tail][at] - records[head][at]
     n = np.zeros(length.size, np.int64)

@@ -165,7 +165,7 @@ def _watched(sampling: Sampling, flows: FlowTable, network: Network) -> tuple[In
 
 
 def make_room(links: LinkState, end_ps: int) -> None:
-    """Double intervals until all before ``end_ps``, the end of the run, fit."""
+    """Double intervals until all up to ``end_ps``, the end of the run, fit."""
     while end_ps > links.series_clock["end_ps"][0]:
         thin(links)
 

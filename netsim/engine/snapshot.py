@@ -228,7 +228,7 @@ def _bytes_of(array: Any) -> Any:
 
 
 def _kind(dtype: np.dtype) -> str:
-    """Return words for a type; equal words mean equal memory layout."""
+    """Describe a type; equal descriptions mean equal memory layouts."""
     fields_ = dtype.fields
     if fields_ is None:
         return dtype.str if dtype.subdtype is None else f"{dtype.subdtype[0].str}{dtype.shape}"

@@ -582,7 +582,7 @@ class Sampled:
     """Series of some things, by column: int64[intervals, things] except means and fields.
 
     Things are port classes (``port * n_traffic_classes + class``), hosts or flows. ``tx.NAME`` and
-    ``rx.NAME`` are fields of flows at an interval's end; others count within it.
+    ``rx.NAME`` are fields of flows at an interval's end; other values count within the interval.
     """
 
     things: Ints
@@ -594,7 +594,7 @@ class SeriesReading:
     """Series of a run up to now, as copies.
 
     Intervals end at `end_ps`, int64[intervals]; the last one ends now. The others last
-    `interval_ps`, which is `first_interval_ps`, doubled as often as room required.
+    `interval_ps`: `first_interval_ps`, doubled as often as needed to save memory.
     """
 
     first_interval_ps: int
@@ -664,7 +664,7 @@ def _in_each(counts: Ints) -> Ints:
 
 class _Pending:
     """Bytes that queues hold since their last change: ``held`` until ``free_at``, then ``after``.
-    They differ if a transmission has ended that the engine has yet to process."""
+    The two differ if a transmission has ended that the engine has not processed yet."""
 
     def __init__(self, state: State, queues: Ints, n_traffic_classes: int, now_ps: int) -> None:
         links = state.links

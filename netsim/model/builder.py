@@ -430,10 +430,10 @@ def with_reduction(network: Network, latency_ps: int) -> Network:
     """Return the network with a reduction unit for the switches that NIC 0 of hosts leads to.
 
     A unit is an additional host, after all others, on a link as fast as all ports of its switch
-    together, with its own queue at the switch. Hosts share a unit if that NIC leads them to the
-    same switches: one, or one in each of several planes, where the unit also has a port. Transport
-    is end to end between host and unit. "In-network reduction" in `docs/collectives.md` has the
-    limits of the model.
+    together, with its own queue at the switch. Hosts share a unit if their NIC 0 leads to the same
+    switches: one switch, or one in each of several planes, where the unit also has a port.
+    Transport is end to end between host and unit. "In-network reduction" in `docs/collectives.md`
+    has the limits of the model.
 
     `latency_ps` is the delay between switch and unit, each way. Raises InputError for hosts whose
     NICs have different numbers of ports, and the same InputErrors as `NetworkBuilder.build`.
@@ -489,7 +489,7 @@ def build_topology(name: str | Path, **given: object) -> Network:
 
 
 def topology_use(key: str, kind: str, given: Mapping[str, Any]) -> PluginSpec:
-    """Return a topology with its parameters, and the parameters of topologies among them."""
+    """Return a topology with its parameters, including those of topologies that they name."""
     base, preset = registry.split_preset(kind)
     plugin = registry.find("topology", base, relative_to=Path.cwd())
     params = resolve_params(plugin.params, plugin.presets, given, preset, file=None, key=key)

@@ -1,4 +1,4 @@
-"""When circuits are up for packets of each port, and checks of rules and phases against that."""
+"""Times at which circuits are up for packets of each port, and checks of rules and phases."""
 
 from __future__ import annotations
 

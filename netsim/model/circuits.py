@@ -259,9 +259,9 @@ def random_rounds(racks: int, rng: Rng) -> Ints:
 
     Circuits of several of these rounds form an expander. Round-robin matchings are reflections,
     whose union has longer paths. This 1-factorization of the complete graph starts with round-robin
-    matchings in each half, then all of one half against the other, in random order; then pairs of
-    rounds exchange one of the cycles that they form. With an odd number of racks, each has one
-    round without a partner.
+    matchings in each half, then all pairs between the halves, in random order; then pairs of rounds
+    exchange one of the cycles that they form. With an odd number of racks, each has one round
+    without a partner.
     """
     rounds = _halves(racks + racks % 2, rng).tolist()
     for _ in range(SWAPS * len(rounds) if len(rounds) > 1 else 0):

@@ -33,7 +33,7 @@ def column_of(values: ArrayLike, n: int, dtype: Any, name: str) -> NDArray[Any]:
 
 
 def first_of(bad: NDArray[np.bool_]) -> list[int]:
-    """Return the first index that is true as a list, empty if there is none."""
+    """Return a list with the index of the first true entry; empty if there is none."""
     return [int(flow) for flow in np.flatnonzero(bad)[:1]]
 
 

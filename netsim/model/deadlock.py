@@ -70,9 +70,9 @@ def waiting_cycle(
 ) -> Cycle:
     """Return a cycle of links whose packets may wait for each other, if any.
 
-    Packets may go to every group by every table, and take any candidate port. `routes` (default:
-    the network's own) may change; the cycle exists with the routes at some point in time. Packets
-    still on older routes are not considered. Raises InputError if that does not fit into memory.
+    Packets may go to every group, by every table, on any candidate port. `routes` (default: the
+    network's own) may change; the cycle exists with the routes at some point in time. Packets still
+    on older routes are not considered. Raises InputError if that does not fit into memory.
     """
     routes = constant_routes(network) if routes is None else routes
     changed = np.diff(routes.row_ptr) > 1

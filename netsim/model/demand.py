@@ -188,9 +188,9 @@ def mispredict(entries: Sequence[Entry], n: int, share: float, rng: Rng) -> list
 def birkhoff(table: Table) -> list[Submatching]:
     """Return matchings whose sum is the table, whose rows and columns must have equal sums.
 
-    Each is any perfect matching, used until its smallest entry is exhausted. By the Birkhoff-von
-    Neumann theorem one exists until the table is empty, and n^2 - 2 n + 2 suffice for n rows. The
-    number of matchings is not minimized, so many may be short.
+    Each is an arbitrary perfect matching, used until its smallest entry is exhausted. By the
+    Birkhoff-von Neumann theorem one exists until the table is empty, and n^2 - 2 n + 2 suffice for
+    n rows. The number of matchings is not minimized, so many may be short.
     """
     left = [dict(entries) for entries in table]
     parts: list[Submatching] = []
@@ -427,7 +427,7 @@ def heaviest(table: Table) -> list[int]:
     """Return each row's column, or -1, all different, with the largest sum of entries.
 
     Rows join one by one, each by the cheapest alternating path (H. W. Kuhn's method, with
-    Dijkstra's algorithm on reduced weights). A row whose price falls to 0 stays out.
+    Dijkstra's algorithm on reduced weights). A row whose price falls to 0 stays unmatched.
     """
     n = len(table)
     price_of_row = [max(entries.values(), default=0) for entries in table]

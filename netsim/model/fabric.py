@@ -468,7 +468,7 @@ class Fabric:
 
     def for_network(self, network: Network, packets: PacketFormat) -> Fabric:
         """Return this fabric with network-dependent parameters of its plugins settled.
-        Bandwidth-delay products stay, as they differ by port. Raises InputError, without a file."""
+        Bandwidth-delay products stay: they differ by port. Raises InputError, without a file."""
         if self.llr is not None:
             self.llr.check(network, packets)
         return replace(
@@ -668,7 +668,7 @@ def fabric_at(
 def base_round_trips(network: Network, packets: PacketFormat) -> Ints:
     """Return int64[n_networks], the longest times of a full packet plus a control packet, in ps.
 
-    The maximum of each is over all pairs of hosts' ports (`MAX_PAIRS` in large networks), on first
+    Each maximum is over all pairs of hosts' ports (`MAX_PAIRS` in large networks), on first
     shortest paths without queueing.
     """
     needed = needed_bytes(network, packets)
@@ -707,7 +707,7 @@ def longest_paths(network: Network, size_bytes: Ints | int) -> Ints:
 
 
 def _pairs(network: Network) -> Iterator[tuple[int, int, Ints, Ints]]:
-    """Yield a network's number, a routing table and pairs of groups, some at a time."""
+    """Yield a network's number, a routing table and pairs of groups, in batches."""
     first = network.first_group.tolist()
     for number, (begin, end) in enumerate(pairwise(first)):
         step = max(1, AT_ONCE // (end - begin))

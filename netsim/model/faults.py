@@ -176,8 +176,8 @@ def _schedule(faults: Sequence[LinkFault]) -> Schedule:
 
 
 def _chances(loss: float, bit_error_rate: float) -> np.ndarray:
-    """Return the loss probability by size in bytes, in units of 2**-32, rounded. Uses products
-    only, which give the same result on every machine."""
+    """Return the loss probability by size in bytes, in units of 2**-32, rounded. Uses only
+    products, which give the same result on every machine."""
     two_bits = (1.0 - bit_error_rate) * (1.0 - bit_error_rate)
     byte_kept = two_bits * two_bits * two_bits * two_bits
     factors = np.full(MAX_SIZE_BYTES, byte_kept)
@@ -233,8 +233,8 @@ class RowWriter:
     def add(self, table: RoutingTable, from_ps: Ints) -> None:
         """Add a table that each switch applies from its own time on, int64[n_switches].
 
-        Times of a switch must rise; `NEVER` or later adds nothing. Raises InputError if the rows do
-        not fit into memory.
+        A switch's times must increase; `NEVER` or later adds nothing. Raises InputError if the rows
+        do not fit into memory.
         """
         route = self._writer.translated(table.route, table.route_ports)
         first, lengths = table.row_first(self._wiring), self._n_tables * self._wiring.row_lengths

@@ -149,7 +149,7 @@ class FlowTable:
         return joined
 
     def with_sizes(self, size_bytes: Ints) -> FlowTable:
-        """Return the flows with other sizes, int64[n]; the same table if none changes."""
+        """Return the flows with other sizes, int64[n]; the same table if no size changes."""
         if np.array_equal(size_bytes, self.size_bytes):
             return self
         table = copy(self)

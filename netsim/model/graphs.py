@@ -93,7 +93,7 @@ def from_networkx(
 
 
 def _hosts(graph: networkx.Graph[Any], hosts: str) -> dict[Any, bool]:
-    """Return which nodes are hosts. Raises InputError if none or all are."""
+    """Return which nodes are hosts. Raises InputError if no node, or every node, is a host."""
     kinds = {node: values.get("kind") for node, values in graph.nodes(data=True)}
     if hosts not in (AUTO, DEGREE):
         found = {node: fnmatchcase(str(node), hosts) for node in kinds}
@@ -304,7 +304,7 @@ PARSERS: dict[str, Callable[[object], int]] = {"rate": parse_rate_bps, "delay": 
 
 
 def _checked(path: Path, number: int, key: str, value: str) -> Any:
-    """Return a value of a line; check rates and times here, where the line is known."""
+    """Return a value of a line. Rates and times are checked here, where the line is known."""
     try:
         if key in PARSERS:
             PARSERS[key](value)

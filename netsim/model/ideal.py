@@ -11,8 +11,8 @@ cut-through), `r_i` and `g_i` these times of the last packet, and `d_i` the dela
 The receiving NIC acts as a last link that takes `data_interval` per packet and has a delay of
 `data_delay`.
 
-This is exact in integers, for any rates. The acknowledged time adds one control packet that meets
-no queue on its way back.
+This is exact in integers, for any rates. The acknowledged time adds one control packet that returns
+without queueing.
 
 If packets may take different paths, the last and shorter packet can overtake, and a link inside the
 network need not carry all of them. The time then includes queueing only at the first and last link:
@@ -413,7 +413,7 @@ def hashed_times(
     under per-flow hashing. Each flow has its max-min fair rate (Bertsekas and Gallager, "Data
     Networks", section 6.5.2). On the same paths, no other sharing lets the last flow end earlier;
     the mean could be lower. Flows of one size that start together keep these rates until they end:
-    the bottleneck link of a flow carries no faster one, so none leaves it earlier, and capacity
+    the bottleneck link of a flow carries no faster flow, so none leaves it earlier, and capacity
     that becomes free on other links does not help.
 
     A flow uses `port_pairs`, with one path each that shares links as a flow does. Its rate is their

@@ -373,7 +373,7 @@ def _sent_bps(network: Network, number: int, middle: int) -> int:
 
 def _across(network: Network, alike: Ints, own: Bisection | None) -> tuple[Bisection, int]:
     """Return the rate that equal networks carry between the halves of all hosts, and the rate that
-    the halves can send. `own` is the bisection of each, which applies if the halves are the
+    the halves can send. `own` is each network's bisection, which applies if its halves are the
     same."""
     middle = network.n_hosts // 2
     total, sent_bps, how = 0, 0, MAX_FLOW

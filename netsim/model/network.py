@@ -209,9 +209,9 @@ class Network:
         """Return the network for a job on some hosts, int64[k]: these become hosts 0..k-1 in this
         order, and no other hosts exist. Switches, their ports and routes are the same.
 
-        Traffic patterns may use it; it cannot be simulated, as ports of other hosts lead nowhere.
-        It has no circuits and no shape. Raises InputError if peers relay messages and the hosts are
-        not whole racks.
+        Traffic patterns may use it; it cannot be simulated, since ports to other hosts lead
+        nowhere. It has no circuits and no shape. Raises InputError if peers relay messages and the
+        hosts are not whole racks.
         """
         k, n_tables, end = hosts.size, self.n_tables, self.n_host_ports
         if np.array_equal(hosts, np.arange(self.n_hosts)):
@@ -332,7 +332,7 @@ class Network:
 
     def first_port(self, switch: Ints, index: Ints) -> Ints:
         """Return the global first candidate port of each switch (index) for an entry of its row.
-        The entry is a group or from `host_group`, and not the switch's own."""
+        The entry is a group or a value of `host_group`, other than the switch's own."""
         entry = self.route[self.route_first[switch] + index]
         local: NDArray[np.int32] = self.route_ports[entry >> COUNT_BITS]
         return self.node_first_port[switch + self.n_hosts] + local

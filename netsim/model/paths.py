@@ -51,8 +51,8 @@ def up_shares(circuits: Circuits) -> NDArray[np.float64]:
     """Return float64[n_ports], the fraction of time that a port's circuit is up; 1 for other
     cables.
 
-    Schedules that do not repeat count by their last slot, which stays; phase-driven ones count all
-    slots equally.
+    For schedules that do not repeat, the last slot counts, since it stays; for phase-driven ones,
+    all slots count equally.
     """
     circuits = circuits.with_unit_slots()
     day_ps = np.diff(circuits.days_ps, axis=1).reshape(-1)
@@ -455,8 +455,8 @@ def saturation(network: Network, demand: Floats, number: int = 0) -> float:
 
 
 def uniform_saturation(network: Network, number: int = 0) -> float | None:
-    """Return `pattern_saturation` if all hosts of a network send to each other evenly; None also if
-    it has one host."""
+    """Return `pattern_saturation` if all hosts of a network send to each other evenly; also None
+    for a network with one host."""
     n = int((network.port_network == number).sum())
     return None if n < 2 else pattern_saturation(network, uniform(n), number)
 

@@ -194,7 +194,7 @@ class _Hosts:
         return self.shape
 
     def _moved(self, by: Sequence[int]) -> Ints:
-        """Return int64[n], the host that many steps on in each dimension of the grid."""
+        """Return int64[n], the host that many steps ahead in each dimension of the grid."""
         host = np.arange(self.n).reshape(*self.shape, -1)
         return np.roll(host, [-one for one in by], tuple(range(len(by)))).reshape(-1)
 

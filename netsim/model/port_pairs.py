@@ -88,8 +88,8 @@ def draws_of(flows: FlowTable, seed: int, counts: Ints) -> Ints:
 
 
 def port_pairs_of(network: Network, flows: FlowTable) -> PortPairs:
-    """Return all port pairs of each flow. Raises InputError, naming the flow, if one has none,
-    or one without a route in either direction."""
+    """Return all port pairs of each flow. Raises InputError, naming the flow, if a flow has no port
+    pair or a port pair has no route in either direction."""
     first, src, dst = _ends(network, flows)
     port_pairs = PortPairs(first, src, dst, data_to=dst, control_to=dst, control_back=src)
     if network.policy is None:

@@ -92,9 +92,9 @@ def _call_checked(use: PluginSpec, function: str, kinds: tuple[type[T], ...], *a
 
 @frozen(eq=False)
 class Job:
-    """A job in a workload: its hosts in the order of its ranks, its start, its flows (int64: which
-    of the workload's), and the tasks that complete its own. A job of a list arrives at `start_ps`
-    and starts when its `start_task` ends; other jobs have none (-1)."""
+    """A job in a workload: its hosts in the order of its ranks, its start, its flows (int64,
+    numbers in the workload), and the tasks that complete its own tasks. A job of a list arrives at
+    `start_ps` and starts when its `start_task` ends; other jobs have none (-1)."""
 
     name: str
     hosts: Ints
@@ -156,9 +156,9 @@ def place_jobs(
     `free` hosts (default: all) that no list names.
 
     packed: in order; interleaved: hosts alternate among jobs, so that each job is spread over the
-    hosts of all; strided: in order of the place in the rack, then of the rack; random. Whole racks
-    are placed if peers relay messages. Raises InputError, with keys below the jobs' key, if they do
-    not fit.
+    hosts of all; strided: ordered by place in the rack, then by rack; random. Whole racks are
+    placed if peers relay messages. Raises InputError, with keys below the jobs' key, if they do not
+    fit.
     """
     n_hosts, found = network.n_hosts, {}
     free = np.ones(n_hosts, bool) if free is None else free.copy()

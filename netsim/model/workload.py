@@ -216,7 +216,7 @@ class TaskTable:
         return first_tasks, last_tasks
 
     def find_cycle(self, n_flows: int) -> list[int]:
-        """Return tasks that each wait for the next, by an edge, stream or flow; [] if none do."""
+        """Return a cycle of tasks that wait by edges, streams and flows; [] if there is none."""
         sends, receives = (self.of_flows(kind, n_flows) for kind in (SEND, RECEIVE))
         joined = (sends >= 0) & (receives >= 0)
         pairs = [self.edges(), self.stream_edges(), (sends[joined], receives[joined])]
@@ -407,7 +407,7 @@ class WorkloadPart:
         return None
 
     def with_last_tasks(self, last: NDArray[np.int64]) -> Self:  # noqa: ARG002
-        """Return this part where task `last[k]` completes task k, after messages were cut."""
+        """Return this part with task `last[k]` completing task k, after messages were cut."""
         return self
 
     @classmethod

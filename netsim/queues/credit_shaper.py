@@ -2,7 +2,7 @@
 
 Class 0 has credits, class 1 all other packets. A port sends credits no faster than full data
 packets can return for them: 84 / (84 + 1538) = 5.18 % of the link, in bytes, with Ethernet's sizes.
-It allows bursts of `credit_burst`. Data leaves while credits have to wait. A credit that finds
+It allows bursts of `credit_burst`. Data is sent while credits must wait. A credit that finds
 `credit_slots` waiting is dropped; its receiver then sends fewer.
 
 Cho, Jang and Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM
@@ -61,7 +61,7 @@ def on_send(env, now, port, queue, pkt):
 
 
 def cost_of(par, port, size):
-    """Return how long the bucket takes to gain the tokens for a credit of ``size`` bytes."""
+    """Return how long the bucket takes to collect the tokens for a credit of ``size`` bytes."""
     return min(room_ps(par, port, size), depth_of(par, port))
 
 

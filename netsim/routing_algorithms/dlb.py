@@ -78,7 +78,7 @@ def on_depart(env, now, port, pkt):
 
 
 def on_tick(env, now, n_ticks):
-    """Sample all ports; if several periods have ended, each sample has the present value."""
+    """Sample all ports; if several periods have ended, each sample has the current value."""
     for p in range(env.switch.n_ports):
         port = egress(env, p)
         n_bytes = held(env, p)

@@ -1,8 +1,8 @@
 """PAR: like ugal_l, but the second switch decides again for packets on the minimal path.
 
 In a Dragonfly one of the two has the link to the other group, so that link's queue counts. The
-original decides again at every switch of the first group. With PFC a packet could take more links
-than `ugal_l` has levels, so PFC is refused.
+original algorithm decides again at every switch of the first group. With PFC a packet could take
+more links than `ugal_l` has levels, so PFC is refused.
 
 Jiang, Kim and Dally, "Indirect Adaptive Routing on Large Scale Interconnection Networks", ISCA
 2009 (progressive adaptive routing).

@@ -1,8 +1,8 @@
 """Flow sizes drawn from a cumulative distribution, such as W1 to W5 of the Homa paper.
 
-A distribution is a list of points (size, probability of a flow no larger than it). The first point
-has the probability of its size alone. Between two points, sizes are uniform. Two points with the
-same size make a step, so equal shares of 1 kB and 1 MB are
+A distribution is a list of points (size, probability of a flow no larger than it). The first
+point's probability is that of exactly its size. Between two points, sizes are uniform. Two points
+with the same size make a step, so equal shares of 1 kB and 1 MB are
 
     [["1KB", 0.5], ["1MB", 0.5], ["1MB", 1.0]]
 

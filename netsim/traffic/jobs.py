@@ -1,4 +1,4 @@
-"""Several jobs on one network: other patterns, each on separate hosts.
+"""Several jobs on one network: each is another pattern, on separate hosts.
 
 A table [traffic.jobs.NAME] has `kind` and the parameters of a pattern, and `hosts`: how many, or a
 list in the order of the ranks. Lists may share hosts; numbers get free ones. The pattern sees only

@@ -35,6 +35,6 @@ def choose(env, now, port, pkt, first, n):
 
 
 def first_choice(env, pkt, n):
-    """Return where a flow begins: a hash of flow, direction and switch."""
+    """Return a flow's first candidate: a hash of flow, direction and switch."""
     control = 1 if int(pkt.kind) >= FIRST_CONTROL else 0
     return below(mix(env.switch.salt ^ mix(int(pkt.flow) * 2 + control)), n)

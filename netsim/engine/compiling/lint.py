@@ -57,11 +57,11 @@ from netsim.model.workload import is_program
 from netsim.plugins.registry import Plugin
 
 CORRECT = ("netsim.engine.", "netsim.model.", "netsim.blocks.")
-"""Modules with functions that may do more, or are correct."""
+"""Modules that are not checked: their functions may do more, or are known to be correct."""
 
 MAX_MISTAKES = 20
 ALIKE = 0.85
-"""Similarity from which two names count as alike."""
+"""Similarity at which two names count as alike."""
 
 ENV = ast.Name("env", ast.Load())
 CHANGED_BY = {"bits": "use bit_set and bit_clear", "timers": "use set_timer and cancel_timer"}

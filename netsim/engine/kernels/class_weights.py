@@ -11,7 +11,7 @@ from netsim.engine.kernels.layout import LinkState, queue_of, ring_slot
 
 
 def weighted_class(links: LinkState, port: PortRecord, classes: int) -> int:
-    """Return the open class to serve: by deficit round robin in their first group."""
+    """Return the open class to serve: deficit round robin in the first group that has one."""
     best = links.class_weights[queue_of(port.number, lowest_bit(classes))]
     group = links.class_weights[queue_of(port.number, best.first)]
     cls = group.turn

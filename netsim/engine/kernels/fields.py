@@ -279,7 +279,7 @@ class FiberRecord(Declared):
 
 
 class FaultIntervalRecord(Declared):
-    """Rate and loss of a link from a time on, for transmissions that start then."""
+    """Rate and loss of a link for transmissions that start in an interval."""
 
     start_ps: Ps
     profile: int  # row of the loss table

@@ -138,8 +138,8 @@ OF_PROGRAMS = "program_"  # before the names of programs' handlers; transports h
 class Handler:
     """One handler of a table.
 
-    ``called`` says when, for the pages; ``returns`` what it returns, if anything; ``packet`` what
-    ``pkt`` is, if it is an argument; ``default`` replaces a missing one.
+    ``called`` says when it is called, for the pages; ``returns`` what it returns, if anything;
+    ``packet`` what ``pkt`` is, if it is an argument; ``default`` replaces a missing one.
     """
 
     number: int
@@ -168,7 +168,7 @@ class Handler:
 
     @property
     def side(self) -> str:
-        """Flow record that it gets, "tx" or "rx"; "" if it runs for no flow."""
+        """The flow record that it receives, "tx" or "rx"; "" if it does not run for a flow."""
         return next((name for name in ("tx", "rx") if name in self.arguments), "")
 
 

@@ -232,7 +232,7 @@ def learn_size(env: Env, rx: RxRecord) -> None:
     """Copy a flow's size from its sender when the first packet arrives.
 
     The sender's record belongs to another host, which wrote it before the flow started: in an
-    earlier window, and never since.
+    earlier window, and not since then.
     """
     tx = env.tx[rx.flow]
     rx.size_bytes = tx.size_bytes
@@ -600,7 +600,7 @@ def next_take(links: LinkState, hosts: HostState, p: GlobalPort) -> Ps:
 
 
 def start_to_send(env: Env, p: GlobalPort, now: Ps) -> None:
-    """Send a packet by the free port ``p``, or find that everything waiting is paused."""
+    """Send a packet by the free port ``p``, or find that all waiting traffic is paused."""
     port = env.links.ports[p]
     host_port = env.hosts.host_ports[p]
     if LINK_RETRY:
@@ -641,8 +641,8 @@ def make_room_for_control(links: LinkState, worker: int, host_port: HostPortReco
 
 
 def check_control(env: Env, p: GlobalPort) -> None:
-    """Check the new control packets of port ``p``; one that cannot be sent breaks a rule. From
-    here on they have the classes of links."""
+    """Check the new control packets of port ``p``; one that cannot be sent breaks a rule. From now
+    on their classes are link classes."""
     host = env.host
     par = env.par
     host_port = env.hosts.host_ports[p]

@@ -256,8 +256,8 @@ def end_of_transmission(links: LinkState, port: PortRecord, size: Bytes, now: Ps
 
 
 def header_end(links: LinkState, port: PortRecord, size: Bytes, now: Ps, end: Ps) -> Ps:
-    """Return when a packet sent from ``now`` to ``end`` has left far enough to arrive one delay
-    later: its header if the next switch cuts through, else all of it."""
+    """Return when a packet sent from ``now`` to ``end`` counts as sent, one delay before it
+    arrives: after its header if the next switch cuts through, else after its end."""
     if CUT_THROUGH:
         if port.ps_per_byte_q20 <= links.cut_through_q20[port.number]:
             header = min(size, links.fabric[0].cut_through_bytes)

@@ -1,6 +1,6 @@
 """The loop over windows: find active nodes, step them, then publish what they sent.
 
-Worker 0 runs all windows, and the serial part between them. If a window is long enough, it deals a
+Worker 0 runs all windows and the serial work between them. If a window is long enough, it deals a
 list of active nodes to every worker. A worker takes nodes from the end of its own list, and then
 from the start of others' lists; the rest of a list is one number, changed and read in one
 instruction. A window ends when all its nodes are stepped. So a thread that the system does not run

@@ -462,7 +462,7 @@ def _port_of_pair(env: PlaneEnv, side: PortChoiceRecord, k: int) -> GlobalPort:
 
 def waiting(env: PlaneEnv, side: PortChoiceRecord, k: int) -> int:
     """Return how many flows wait for the port of port pair ``k``; for a control packet, how many
-    control packets do."""
+    control packets wait."""
     port = env.engine.hosts.host_ports[_port_of_pair(env, side, k)]
     if env.is_data == 1:
         return port.n_ready

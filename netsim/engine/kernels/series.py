@@ -69,7 +69,7 @@ def close_interval(links: LinkState, level: LevelRecord, p: GlobalPort, cls: int
 
 
 def paused_until(links: LinkState, p: GlobalPort, cls: int, at: Ps) -> Ps:
-    """Return how long a class was paused up to ``at``, since which nothing changed."""
+    """Return how long a class was paused up to ``at``, if it has not changed since then."""
     queue = links.queues[queue_of(p, cls)]
     if (links.ports[p].paused >> cls) & 1 == 1:
         return queue.paused_ps + (at - queue.paused_since)

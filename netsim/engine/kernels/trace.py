@@ -161,7 +161,7 @@ class TraceEntries:
 
     @classmethod
     def joined(cls, parts: Sequence[TraceEntries]) -> TraceEntries:
-        """Concatenate what several calls drained."""
+        """Concatenate the entries that several calls drained."""
         names = [field.name for field in fields(cls)]
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
@@ -174,7 +174,7 @@ class TraceEntries:
         return self.where(self.entries[:, FLOW] == flow)
 
     def where(self, keep: np.ndarray) -> TraceEntries:
-        """Return some of the entries: bool[n]."""
+        """Return the entries that a mask, bool[n], selects."""
         what = self.entries[:, WHAT]
         return TraceEntries(
             entries=self.entries[keep],
