@@ -1,4 +1,4 @@
-"""Compare a case on both simulators in every departure; how the engine runs must not matter.
+"""Compare every departure of a case on both simulators; how the engine runs must not matter.
 
 The engine runs as plain Python, since every fabric would otherwise need compiling.
 """

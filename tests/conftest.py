@@ -67,7 +67,7 @@ def pytest_runtest_setup() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Spare the collections of garbage at pytest's end, which take seconds after Numba compiled: a
+    """Skip garbage collection at pytest's end, which takes seconds once Numba has compiled: a
     worker that takes more than five is interrupted."""
     gc.freeze()
 

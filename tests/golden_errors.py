@@ -216,7 +216,7 @@ def read_golden() -> dict[str, Any]:
 
 
 def golden_text(golden: Mapping[str, Any]) -> str:
-    """Return the golden file: a line for what a case gives, and one for each error."""
+    """Return the golden file: one line for a case's input, and one for each error."""
     kinds = []
     for kind, group in golden.items():
         cases = []

@@ -48,7 +48,7 @@ def pairs_of(seed: int, *, quick: bool = False) -> set[tuple[str | None, str | N
 
 @cache
 def chosen(*, quick: bool = True) -> list[int]:
-    """Return few cases with all pairs: always the one with most pairs that the others lack."""
+    """Return few cases that cover all pairs: repeatedly the case with the most missing pairs."""
     pairs = {seed: pairs_of(seed, quick=quick) for seed in (*range(CASES), *RARE)}
     missing, found = set().union(*pairs.values()), []
     while missing:

@@ -31,7 +31,7 @@ tasks, hosts with several NICs, and programs."""
 
 
 def simulated(name: str) -> list[Point]:
-    """Return the simulated points that have an axis value no earlier point has."""
+    """Return the simulated points with an axis value that no earlier point has."""
     met: set[str] = set()
     points = [point for point in shipped(name).points() if not is_closed_form(point)]
     return [each for each in points if len(met) < len(met := met | {*each.name.split(",")})]

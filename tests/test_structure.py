@@ -1,7 +1,7 @@
-"""The sources of netsim: imports between folders go one way, and files stay small; what can affect
-a run is in its fingerprint, and a single module opens files for writing.
+"""The sources of netsim: imports between folders go one way, and files stay small; everything that
+can affect a run is in its fingerprint, and a single module opens files for writing.
 
-`netsim/README.md` says what each folder is for.
+`netsim/README.md` describes the folders.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""What the tutorials conclude follows from their figures, and these are what the commands print."""
+"""The tutorials' conclusions follow from their figures, and the commands print these figures."""
 
 import json
 from pathlib import Path
@@ -84,7 +84,7 @@ def test_cluster_tutorial_decides_by_the_whole_job_and_scale_out():
 
 
 def test_training_tutorial_compares_like_with_like(tmp_path):
-    """Its formula is of the job that it simulates; overlap saves more than twice the rate does."""
+    """Its formula is for the job that it simulates; overlap saves more than doubling the rate."""
     file = tmp_path / "step.toml"
     file.write_text(blocks(TRAINING, "toml")[0])
     found = decided(file, netsim.topo(file, overrides=[f'{RATE}=["400Gbps", "800Gbps"]']))

@@ -63,20 +63,20 @@ def received(fabric: Fabric, rates_gbps: list[int | None]) -> NDArray[np.float64
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
 def test_backlogged_classes_share_the_port_by_weight(discipline: str) -> None:
-    """With a quantum of W packets a turn of all classes takes 10 packet times."""
+    """With a quantum of W packets, a round of all classes takes 10 packet times."""
     got = received(weighted(discipline, "1:2:3:4"), [None] * 4)
     assert got.sum() == pytest.approx(0.8 * TIMES, abs=1)
     assert np.abs(got - np.array([1, 2, 3, 4]) / 10 * got.sum()).max() <= 4
 
 
 def test_first_groups_are_served_first() -> None:
-    """Class 0 sends 30 Gbps, class 1 40 Gbps; 30 are left for classes 2 and 3, as 2 to 1."""
+    """Class 0 sends 30 Gbps, class 1 40 Gbps; classes 2 and 3 share the other 30, 2 to 1."""
     got = received(weighted("drop_tail", "7>1>2:1"), [30, 40, None, None])
     assert np.abs(got - np.array([0.3, 0.4, 0.2, 0.1]) * 0.8 * TIMES).max() <= 3
 
 
 def test_groups_of_several_classes_are_high_and_low_tables() -> None:
-    """Classes 0 and 1 fill the port as 1 to 3; classes 2 and 3 get nothing."""
+    """Classes 0 and 1 fill the port in the ratio 1 to 3; classes 2 and 3 get nothing."""
     got = received(weighted("credits", "1:3>5:5"), [None] * 4)
     assert np.abs(got - np.array([0.25, 0.75, 0, 0]) * 0.8 * TIMES).max() <= 3
 

@@ -70,7 +70,7 @@ def test_equal_flows_lose_equally_with_host_jitter(
 
 
 def test_either_of_two_senders_finishes_first_equally_often() -> None:
-    """Also if messages are served one by one. Bound: three standard deviations of 16 coins."""
+    """Also if messages are served one by one. Bound: three standard deviations of 16 coin flips."""
     network = rails(3, [100], 500 * NS)
     for transport, fabric in FABRICS.items():
         flows = FlowTable(np.arange(2), np.full(2, 2), np.full(2, 4 * 4096))

@@ -1,4 +1,4 @@
-"""Link-level retry, by closed forms; that it agrees with the reference is tested elsewhere."""
+"""Link-level retry against closed forms; other tests compare it with the reference."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ LOOP_PS = FULL_PS + 2 * US + ANSWER_PS
 def engine_with(
     packets: int, *faults: LinkFault, transport: str = "datagram", **llr: int | str
 ) -> Engine:
-    """Return an engine with a flow of so many packets from host 0 to host 1."""
+    """Return an engine with a flow of `packets` packets from host 0 to host 1."""
     bed = Bed(transport, STAR, fabric={"llr": llr}, jit=False)
     return bed.engine([(0, 1, packets * PAYLOAD, 0)], faults=combine(faults, STAR.n_ports))
 
@@ -42,14 +42,14 @@ def test_a_lost_packet_comes_after_a_nack_or_the_replay_timer(measured: Measured
 
 
 def test_packets_after_a_lost_one_are_sent_again_in_order() -> None:
-    """W packets start until the NACK comes; then these and the others follow without a gap."""
+    """W packets start until the NACK arrives; then these and the others follow without a gap."""
     lost = LinkFault(np.array([0]), loss=1.0, until_ps=1)
     engine = engine_with(20, lost, transport="roce")
     first_ps = -(-LOOP_PS // FULL_PS) * FULL_PS
     run_until(engine, 10_000 * US)
     states, links = engine.flow_states(), engine.link_counters()
     assert states.done_ps[0] == first_ps + 21 * FULL_PS + 2 * US
-    assert states.retransmits[0] == 0  # and so none was out of order
+    assert states.retransmits[0] == 0  # so no packet was out of order
     assert links.replays.tolist() == [first_ps // FULL_PS, 0, 0, 0]
     assert links.replay_bytes[0] == links.replays[0] * PACKET
     assert links.sent_packets[0] == 20
@@ -75,7 +75,7 @@ def test_a_port_gives_up_after_the_last_replay_and_the_transport_repeats() -> No
     [(1, {"max_frames": 1}), (3, {"max_frames": 3}), (2, {"max_bytes": f"{2 * PACKET}B"})],
 )
 def test_a_full_replay_buffer_limits_the_rate(packets: int, llr: dict[str, int | str]) -> None:
-    """It lets so many packets start in a loop."""
+    """At most `packets` packets start per loop time."""
     rounds = 10
     done = arrival_us(engine_with(packets * rounds, **llr))
     last = (rounds - 1) * LOOP_PS + (packets + 1) * FULL_PS + 2 * US

@@ -79,7 +79,7 @@ def test_port_has_one_server_for_data_of_all_flows() -> None:
 
 
 def test_acks_do_not_wait_for_data() -> None:
-    """Host 0 has a backlog of data to process when the ACK for its own packet comes."""
+    """Host 0 has a backlog of data to process when the ACK for its own packet arrives."""
     nic = Nic(data_interval_ps=10 * PACKET_PS)
     rows = [(1, 0, 50 * 4096, 0), (0, 2, 4096, 20 * PACKET_PS)]
     engine = run(engine_with(nic, rows, "roce"))
@@ -89,7 +89,7 @@ def test_acks_do_not_wait_for_data() -> None:
 
 
 def test_cnps_have_a_server_of_their_own() -> None:
-    """The first CNP of a marked packet comes later by its interval and delay."""
+    """The first CNP of a marked packet arrives later by the server's interval and delay."""
     marks = changed(LOSSLESS)
     marks = Fabric(marks.queue, n_traffic_classes=3, ecn=Ecn(PACKET, PACKET, 1.0, "dequeue"))
     rows = [(0, 2, 40 * 4096, 0), (1, 2, 40 * 4096, 0)]

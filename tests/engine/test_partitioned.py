@@ -189,7 +189,7 @@ def test_compiled_cases_agree_for_any_ranks_and_threads(
 ) -> None:
     """As in the reference, with 1 to 4 ranks of 1 or 2 threads, in little memory and in pieces.
 
-    Every case compiles code of its own; its variants, with other seeds and flow sizes, share it.
+    Every case compiles separate code; its variants, with other seeds and flow sizes, share it.
     """
     monkeypatch.setattr(loop, "SHARED_NS", 0)  # threads share the work of every window
     rng = random.Random(seed)

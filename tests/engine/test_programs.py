@@ -176,7 +176,7 @@ PARAMS = [
 
 
 def test_types_of_parameters_do_not_depend_on_their_values(tmp_path: Path) -> None:
-    """So that other values do not need other compiled code."""
+    """So other values need no new compiled code."""
     (tmp_path / "mine.py").write_text(PARAMETERS + HEAD.replace("PARAMS = []", ""), "utf-8")
     plugin = registry.find("traffic", "mine.py", relative_to=tmp_path)
     none = {"count": None, "share": None, "file": None, "which": "b"}
@@ -209,7 +209,7 @@ def test_receiver_learns_a_set_size_from_the_first_packet(tmp_path: Path) -> Non
 
 
 def test_words_go_with_a_flow(tmp_path: Path) -> None:
-    """The receiver's program has the numbers that the sender's set last, once the flow has come."""
+    """Once the flow arrives, the receiver's program has the numbers that the sender's set last."""
     text = body("on_begin", WORDS(3), "set_words(env, task_at(env, 3), -7, 1 << 62)")
     text += (
         "\n\ndef on_task(env, now, task):"

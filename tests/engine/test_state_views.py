@@ -236,7 +236,7 @@ def test_handler_arguments_match_where_it_runs():
 
 
 def test_engine_records_each_handler_that_it_calls():
-    """So that an error can name the handler. One without `env` cannot break a rule."""
+    """Errors can then name the handler. A handler without `env` cannot break a rule."""
     for name, row in {**handlers.HANDLERS, **handlers.QUEUE_HANDLERS}.items():
         kernels = Path(netsim.engine.kernels.__file__).parent.glob("*.py")
         texts = [path.read_text("utf-8") for path in kernels if path.stem != "handlers"]

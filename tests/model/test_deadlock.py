@@ -210,8 +210,8 @@ ADVISED = re.compile(r'"(\w+)"')
 
 
 def test_advised_routing_cannot_deadlock(tmp_path: Path) -> None:
-    """An error over a possible deadlock names the routing algorithms that are then accepted, here
-    all that are; those that look at dimensions are refused where there are none."""
+    """An error on a possible deadlock names routing algorithms that would be accepted, here all of
+    them; algorithms that use dimensions are rejected on networks without dimensions."""
 
     def problem(*overrides: str) -> str:
         try:

@@ -1,4 +1,4 @@
-"""The watchdog of PFC: what it reports of storms."""
+"""The PFC watchdog: its reports of storms."""
 
 import numpy as np
 import polars as pl
@@ -14,8 +14,8 @@ POLL_PS = 5 * US
 
 
 def stormy(watchdog: str) -> Engine:
-    """Return a run of 500 us in which two flows pass a spine that one of them, to host 4, stops:
-    the link to that host has 100 Mbps from the start."""
+    """Return a 500 us run in which two flows cross a spine. The flow to host 4 stops the spine: the
+    link to that host has 100 Mbps from the start."""
     network = fat_tree(4, 2, "100Gbps")
     fabric = fabric_with(
         "pfc",
@@ -59,7 +59,7 @@ def test_storms_are_reported(watchdog: str) -> None:
 
 
 def test_why_tells_of_the_storm_that_a_flow_met(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slow host pauses the spine; a flow beside it waits, and the watchdog there notices."""
+    """A slow host pauses the spine; another flow waits there, and the spine's watchdog acts."""
     monkeypatch.setattr("netsim.engine.engine.jit_enabled", lambda: False)
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     experiment = {

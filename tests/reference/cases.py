@@ -3,10 +3,10 @@
 One generator draws everything not given: a transport on a queue discipline (`PAIRS`), load
 balancing, hosts of one port or of several (`PLANE_BALANCING`), and `FEATURES`.
 
-To add a feature, write a function such as `random_features.with_tasks`, which adds it
-to a case, and a line of `FEATURES` with its probability. Its name is that of the field of `Case`
-that it fills. It has its own random generator, so that cases without it do not change; it returns
-the case unchanged if the feature does not fit. `agreement.py` runs cases on both simulators.
+To add a feature, write a function such as `random_features.with_tasks`, which adds it to a case,
+and add a line to `FEATURES` with its probability. The feature is named for the field of `Case` that
+it fills. It has its own random generator, so that cases without it do not change; it returns the
+case unchanged if the feature does not fit. `agreement.py` runs cases on both simulators.
 """
 
 import random

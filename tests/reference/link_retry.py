@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ANSWER = -1  # step of a node before all others
 ANSWER_BYTES = 8
 
-WHOLE, DAMAGED, NOTHING = range(3)  # what a link brings of a packet
+WHOLE, DAMAGED, NOTHING = range(3)  # how a packet arrives over a link
 
 
 @dataclass(eq=False)
@@ -28,7 +28,7 @@ class Kept:
 
 
 class Retry:
-    """Both ends of a link. What the other end does with a packet is known when it is sent."""
+    """Both ends of a link. The other end's reaction to a packet is known when it is sent."""
 
     def __init__(self, port: Port, rules: dict[str, Any]) -> None:
         self.port, self.sim, self.rules = port, port.sim, rules
@@ -46,7 +46,7 @@ class Retry:
 
     @property
     def wait_ps(self) -> int:
-        """The time from a packet's arrival until the answer comes."""
+        """The time from a packet's arrival until the answer arrives."""
         peer = self.port.peer
         return serialization_ps(ANSWER_BYTES, peer.rate_bps) + peer.delay_ps
 

@@ -1,4 +1,4 @@
-"""When the operations of ranks start and end, from the docs of `Operations` and
+"""Start and end times of ranks' operations, written from the docs of `Operations` and
 `CollectiveOptions`.
 
 There are no tasks here. Given how the network handles each message, times are computed until no
@@ -56,7 +56,7 @@ class Message:
 
     @property
     def added_ps(self) -> int:
-        """Return how long the reduction of the delivered data takes, rounded down."""
+        """Return the duration of the reduction of delivered data, rounded down."""
         if self.added_at_bps is None:
             return 0
         return self.size_bytes * 8 * PS_PER_SECOND // self.added_at_bps
@@ -95,7 +95,7 @@ def stream_edges(plan: Plan) -> list[tuple[int, int]]:
 
 
 def play(plan: Plan, network: Network) -> Times:
-    """Compute all times. Those unknown at the end are in a cycle of operations."""
+    """Compute all times. Operations whose times stay unknown are in a cycle."""
     n, m = len(plan.operations), len(plan.messages)
     times = Times([None] * n, [None] * n, [None] * m)
     handed_over: list[Time | None] = [None] * m
@@ -152,8 +152,8 @@ def _start(
     handed_over: list[Time | None],
     available: list[Time | None],
 ) -> Time | None:
-    """Return when a message starts. Software latency counts from when everything it waits for is
-    there, in parallel with the message that it follows."""
+    """Return when a message starts. Software latency starts once all its dependencies are done, in
+    parallel with the message that it follows."""
     ready = _latest([begin, *(available[k] for k in message.after)])
     before = handed_over[message.follows] if message.follows >= 0 else 0
     if ready is None or before is None:

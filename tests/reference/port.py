@@ -34,7 +34,7 @@ LOSS = 8  # purpose of the random draws for losses on a link
 
 
 class Credit(Protocol):
-    """What a discipline says of credits, at a port that leads to a switch."""
+    """A discipline's credits at a port that leads to a switch."""
 
     def fits(self, port: Port, c: int, size: int) -> bool:
         """Return whether a packet may be sent."""
@@ -43,14 +43,14 @@ class Credit(Protocol):
         """Count a packet that is sent."""
 
     def refund(self, port: Port, c: int, size: int) -> None:
-        """Undo the charge of a packet that never comes."""
+        """Undo the charge of a packet that never arrives."""
 
     def on_message(self, port: Port, c: int, value: int) -> None:
         """Handle a message from the other end."""
 
 
 class Node(Protocol):
-    """What a port needs of its host or switch."""
+    """The interface of a host or switch that its ports use."""
 
     index: int
 
@@ -61,7 +61,7 @@ class Node(Protocol):
         """Handle the arrival of a packet at ``port``."""
 
     def pauses_ended(self, port: Port) -> None:
-        """Go on after the end of pauses at ``port``."""
+        """Continue after the end of pauses at ``port``."""
 
     def replay_due(self, port: Port) -> None:
         """Start ``port`` at this instant, if it is idle."""
@@ -150,7 +150,7 @@ class Port:
         return done_ps
 
     def needed_bytes(self, packet: Packet, rate_bps: int) -> int:
-        """Return after how many bytes a packet sent at this rate arrives: all, or the header."""
+        """Return the bytes after which a packet sent at this rate arrives: all, or the header."""
         header, node = self.sim.case.cut_through_bytes, self.peer.node
         if header is None or packet.kind == PFC or node.index < self.sim.case.n_hosts:
             return packet.size
@@ -160,11 +160,11 @@ class Port:
         return min(header, packet.size)
 
     def arrival_at(self, left_ps: int) -> int:
-        """Return when a packet arrives whose last bit, or header, has left then."""
+        """Return the arrival time of a packet whose last bit, or header, leaves at this time."""
         return left_ps + self.delay_ps
 
     def processed_at(self, _: Packet, arrival_ps: int) -> int:
-        """Return when the node takes a packet that comes in then."""
+        """Return when the node processes a packet that arrives at this time."""
         return arrival_ps
 
     def _lose(self, packet: Packet, c: int) -> None:
@@ -174,7 +174,7 @@ class Port:
         del self.sim.on_links[id(packet)]
 
     def give_up(self, packet: Packet) -> None:
-        """Lose a packet that was sent again too often."""
+        """Lose a packet that was replayed too often."""
         self._lose(packet, packet.prio)
         if self.credit is not None:
             self.credit.refund(self, packet.prio, packet.size)
@@ -204,13 +204,13 @@ class Port:
             self.sim.at(end_ps, peer.node.index, ARRIVAL, order, lambda: peer.end_pauses(number))
 
     def end_pauses(self, number: int) -> None:
-        """End the pauses of a frame unless another one has come."""
+        """End the pauses of a frame unless another frame has arrived."""
         if self.frame_heard == number:
             self.set_paused(0)
             self.node.pauses_ended(self)
 
     def send_message(self, c: int, value: int) -> None:
-        """Send a message beside the packets."""
+        """Send a message out of band."""
         now, rate, peer = self.sim.now, self.rate_at(self.sim.now), self.peer
         arrival_ps = now + serialization_ps(8, rate) + self.delay_ps
         self.departures.append(
@@ -235,13 +235,13 @@ class Port:
         return (self.local,)
 
     def rate_at(self, begin_ps: int) -> int:
-        """Return the link's rate for a transmission that starts then."""
+        """Return the link's rate for a transmission that starts at this time."""
         fault = self.sim.case.faults.get(self.index)
         interval = fault.interval_at(begin_ps) if fault is not None else None
         return self.rate_bps if interval is None or interval.rate_bps is None else interval.rate_bps
 
     def _brings(self, packet: Packet, begin_ps: int, arrival_ps: int) -> int:
-        """Return what the link brings of a packet that is sent and arrives at these times."""
+        """Return how a packet that is sent and arrives at these times comes through the link."""
         fault = self.sim.case.faults.get(self.index)
         if fault is None:
             return WHOLE

@@ -51,7 +51,7 @@ def has_carrier(port: Port, time: int) -> bool:
 
 class Spread:
     """Port pair choice of one side of a flow; ``k`` is 0 for the sender, 2 for the receiver. With
-    "hash" the first pair is the one that it keeps."""
+    "hash", the flow keeps the first pair."""
 
     def __init__(self, sim: Simulator, flow: int, port_pairs: list[PortPair], k: int) -> None:
         self.seed = sim.case.seed

@@ -50,7 +50,7 @@ class Program:
         """Called when a timer of the program fires."""
 
     def place_in_table(self, one: Running) -> int:
-        """Return which of the program's tasks it is."""
+        """Return the task's index among the program's tasks."""
         return one.number - self.first_task
 
     def of_host(self, host: int) -> list[Running]:

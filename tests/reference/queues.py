@@ -37,7 +37,7 @@ class Discipline:
         return True
 
     def admit(self, out: SwitchPort, packet: Packet) -> int | None:
-        """Return the class to queue a packet in at its output port, or None to drop it."""
+        """Return the class in which its output port queues a packet, or None to drop it."""
         raise NotImplementedError
 
     may_wait = False
@@ -58,10 +58,10 @@ class Discipline:
         """Handle the departure of a packet that arrived at a port."""
 
     def on_drop(self, ingress: SwitchPort, c: int, size: int) -> None:
-        """Handle the drop of a packet that came in by a port, after it was accepted."""
+        """Handle the drop of a packet that was accepted at an ingress port."""
 
     def on_pause(self, _port: SwitchPort, mask: int) -> int:
-        """Return the classes to pause of those in a PFC frame."""
+        """Return which classes in a PFC frame to pause."""
         return mask
 
     def on_port_timer(self, port: SwitchPort, k: int) -> None:
@@ -369,7 +369,7 @@ class Ledger:
 
 
 class Credits(Discipline):
-    """Tells neighbors what it has released."""
+    """Sends credits to neighbors for what it has released."""
 
     def __init__(self, switch: Switch) -> None:
         super().__init__(switch)
@@ -495,7 +495,7 @@ class CoDel(DropTail):
 
 
 class CreditShaper(Discipline):
-    """Sends class 0 at the rate at which full packets of class 1 may return for it."""
+    """Limits class 0 so that a full packet of class 1 can return for each of its packets."""
 
     may_wait = True
 
@@ -510,7 +510,7 @@ class CreditShaper(Discipline):
         return packet.prio if self.fits(out, packet.prio, packet.size) else None
 
     def choose_class(self, port: SwitchPort) -> int | None:
-        """Return a credit when it may go; until then data."""
+        """Return a credit once it may leave; until then data."""
         classes = port.open_classes()
         if classes[0] == CREDITS:
             credit = port.fifos[CREDITS][0].packet

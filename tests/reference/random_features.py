@@ -1,4 +1,4 @@
-"""Random features of a case, each a function that adds it: see `FEATURES` of `cases.py`."""
+"""Random features of a case, each added by a function: see `FEATURES` of `cases.py`."""
 
 import random
 from dataclasses import replace
@@ -111,7 +111,7 @@ def _ways(cable: Cable, switches: list[CircuitSwitch]) -> list[tuple[int, int]]:
 def _needed(
     cables: list[Cable], edges: list[int], ways: set[tuple[int, int]], rng: random.Random
 ) -> list[Cable]:
-    """Return the cables without some between `edges` that are not needed, given circuits `ways`."""
+    """Return the cables without some unneeded ones between `edges`, given circuits `ways`."""
     left = list(cables)
     for cable in rng.sample(cables, len(cables)):
         if {cable.a, cable.b} <= set(edges):
@@ -180,7 +180,7 @@ def _circuit_switch(rng: random.Random, edges: list[int], *, bidirectional: bool
 
 
 def _rounds(n: int) -> list[tuple[int, ...]]:
-    """Return matchings in which every two of `n` ports meet once, in random order."""
+    """Return matchings that pair every two of `n` ports once, in random order."""
     left = [set(pair) for pair in combinations(range(n), 2)]
     rounds = []
     while left:
@@ -318,7 +318,7 @@ def _intervals(rng: random.Random) -> tuple[FaultInterval, ...]:
 
 
 def with_llr(case: Case, rng: random.Random) -> Case:
-    """Let links send again what they lose. Unchanged if a circuit may have nights."""
+    """Let links replay lost packets. Unchanged if a circuit may have nights."""
     if case.circuits and case.fabric["queue_discipline"] not in PAUSING:
         return case
     if not case.faults and rng.random() < 0.8:
@@ -359,7 +359,7 @@ def with_reroutes(case: Case, rng: random.Random) -> Case:
 
 
 def _list_of(ports: list[int], rng: random.Random) -> tuple[int, ...]:
-    """Return up to three ports, ascending; some stand several times."""
+    """Return up to three ports, ascending; some appear several times."""
     taken = rng.sample(ports, rng.randint(0, min(3, len(ports))))
     return tuple(sorted(port for port in taken for _ in range(rng.choice((1, 1, 1, 2, 5)))))
 
@@ -376,7 +376,7 @@ def _joined_to(switch: int, pairs: Pairs, n_hosts: int) -> set[int]:
 
 
 def with_carrier(case: Case, rng: random.Random) -> Case:
-    """Let hosts detect loss of carrier, which some ports have."""
+    """Let hosts detect loss of carrier, which occurs at some ports."""
     own = rng.choice((0, 1, 2 * US, rng.randrange(20 * US)))
     links = _links(case)
     at_hosts = [port for port, ends in enumerate(links) if min(ends) < case.n_hosts]
@@ -452,7 +452,7 @@ def _numbered(rng: random.Random, tasks: list[Task]) -> list[Task]:
 
 
 def _after(rng: random.Random, case: Case, taken: set[int]) -> dict[int, tuple[int, ...]]:
-    """Let flows without tasks wait for earlier ones, often for those their host receives."""
+    """Let flows without tasks wait for earlier flows, often flows to their source host."""
     after = {}
     free = [flow for flow in range(len(case.flows)) if flow not in taken]
     for k, flow in enumerate(free):

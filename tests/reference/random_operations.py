@@ -79,7 +79,7 @@ def random_calls(
 
 
 def _ordered(rng: random.Random, call: Call, hangs: bool) -> Call:
-    """Give it an order in streams, the same for all of its ranks unless they may hang."""
+    """Give a call an order in streams, the same for all of its ranks unless they may hang."""
     n = len(call.ranks)
     one = rng.choice((0, 0, 1, 5))
     each = hangs and rng.random() < 0.3

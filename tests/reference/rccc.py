@@ -265,7 +265,7 @@ class Credits:
         self.data = self.marked = self.trimmed = self.trimmed_inside = 0
 
     def count(self, receiver: CreditReceiver, packet: Packet) -> None:
-        """Count a packet that came, and see to it that the rate adapts."""
+        """Count an arrived packet, and schedule adaptation of the rate."""
         if packet.kind not in (DATA, TRIMMED):
             return
         self.data += packet.kind == DATA

@@ -28,7 +28,7 @@ Ports = list["SwitchPort"]
 
 
 class Arrival(NamedTuple):
-    """A packet that a port brought."""
+    """A packet that arrived at a port."""
 
     ingress: SwitchPort
     packet: Packet
@@ -38,7 +38,7 @@ Row = defaultdict[str, int]
 
 
 def direction_key(packet: Packet) -> int:
-    """Return what the packets of a flow in one direction and with one entropy share."""
+    """Return the key shared by packets of a flow with one direction and entropy."""
     return mix(packet.flow * 2 + int(packet.kind >= 8)) ^ packet.entropy
 
 
@@ -80,7 +80,7 @@ class Routing:
         (self.at_source if from_host else self.at_switch)(Arrival(ingress, packet))
 
     def port_for(self, packet: Packet, ingress: SwitchPort) -> SwitchPort:
-        """Return the port that a packet leaves by, by the lists of its target."""
+        """Return a packet's output port, from its target's lists."""
         if packet.via is not None and (
             packet.via == self.switch.index or not self.switch.ports_to(packet.via)
         ):
@@ -119,7 +119,7 @@ class Routing:
         return below(self.bits(ingress), n)
 
     def hashed(self, packet: Packet, n: int) -> int:
-        """Return the index that belongs to a flow."""
+        """Return a flow's index."""
         return below(rand32(self.seed, ECMP, self.switch.index, direction_key(packet)), n)
 
     def least(self, ingress: SwitchPort, ports: Ports) -> int:
@@ -181,7 +181,7 @@ class SprayRoundRobin(Routing):
         self._choices: defaultdict[tuple[int, int], int] = defaultdict(int)
 
     def choose(self, came: Arrival, ports: Ports) -> int:
-        """Count a choice; data packets and others are counted apart."""
+        """Count a choice; data packets and others are counted separately."""
         n, data = len(ports), int(came.packet.kind in (DATA, TRIMMED))
         c = self._choices[came.ingress.local, data]
         self._choices[came.ingress.local, data] += 1
@@ -262,7 +262,7 @@ class EcmpLevels(Ecmp):
 
 
 class Dateline(Ecmp):
-    """As ecmp, at level 1 from the link on that closes a ring."""
+    """As ecmp, at level 1 from the link that closes a ring."""
 
     levels = 2
 
@@ -366,7 +366,7 @@ class Measured(Routing):
 
 
 class Conga(Measured):
-    """Flowlets on the least congested path, as far as other leaves report it."""
+    """Flowlets on the least congested path, according to reports of other leaves."""
 
     def __init__(self, switch: Switch) -> None:
         super().__init__(switch)
@@ -376,7 +376,7 @@ class Conga(Measured):
         self._n: defaultdict[int, int] = defaultdict(int)
 
     def at_source(self, came: Arrival) -> None:
-        """Say where the packet comes from, and report a path."""
+        """Record the packet's source leaf in it, and report a path."""
         away = self.edge_of(came.packet)
         if away == self.switch.index:
             return
@@ -390,7 +390,7 @@ class Conga(Measured):
                 came.packet.carried["feedback"] = 8 * k + self._from[leaf, k]
 
     def at_switch(self, came: Arrival) -> None:
-        """Keep what a packet says at its end."""
+        """Store a packet's feedback at its destination leaf."""
         if self.edge_of(came.packet) != self.switch.index or came.packet.carried["origin"] == 0:
             return
         leaf = (came.packet.carried["origin"] - 1) % 64
@@ -432,7 +432,7 @@ class Conga(Measured):
 
 
 class Drill(Routing):
-    """The least held of some random ports and the one taken last."""
+    """The port with the fewest bytes of some random ports and the last choice."""
 
     coupled = True
 
@@ -563,7 +563,7 @@ class UgalL(LeastLoaded):
 
 
 class UgalG(UgalL):
-    """Minimal, or over another group if its whole way holds less, as switches publish it."""
+    """Minimal, or over another group if that path holds fewer bytes, as switches publish."""
 
     def __init__(self, switch: Switch) -> None:
         super().__init__(switch)
@@ -582,7 +582,7 @@ class UgalG(UgalL):
             came.packet.via = via
 
     def _way(self, at: int, to: int) -> int:
-        """Return the bytes on the way between two edge switches."""
+        """Return the bytes on the path between two edge switches."""
         sim, total = self.switch.sim, 0
         for _ in range(8):
             if at == to or at not in self.groups():
@@ -597,7 +597,7 @@ class UgalG(UgalL):
         return total
 
     def _load(self, port: SwitchPort) -> int:
-        """Return the bytes at a port of any switch, as this one knows them."""
+        """Return the bytes at a port of any switch, as known to this switch."""
         if port.switch is self.switch:
             return sum(port.held)
         delay_ps = self.fabric["publish_delay_ps"]

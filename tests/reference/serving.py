@@ -2,7 +2,7 @@
 
 It follows the documentation of the traffic pattern `serving`, of its log, and of instance failures,
 and has no hosts, tasks or flows. Its inputs are the duration of an iteration, the token pairs of a
-part of a prompt, when a KV cache is delivered, and when its source may free it.
+part of a prompt, and when a KV cache is delivered and its source may free it.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -64,7 +64,7 @@ class Simulator:
         self.phase_schedule = PhaseSchedule(self)
 
     def set_size(self, flow: Flow, size_bytes: int) -> None:
-        """Set the size of a flow that has not started: its sides are built again."""
+        """Set the size of a flow that has not started, and rebuild its sides."""
         flow.size_bytes = size_bytes
         self.sides.attach(flow)
 
@@ -105,14 +105,14 @@ class Simulator:
             yield
 
     def address_of_sender(self, packet: Packet) -> tuple[int, int]:
-        """Return the host port and the routing table of what goes to a packet's sender."""
+        """Return the host port and the routing table for packets to a packet's sender."""
         sender = self.hosts[self.flows[packet.flow].src].senders[packet.flow]
         pairs = sender.spread.port_pairs
         pair = next(pair for pair in pairs if pair[1].index == packet.dst)
         return pair[0].index, control_table(self, packet.flow, pair)
 
     def first_level(self, c: int) -> int:
-        """Return the class of links of a traffic class at level 0."""
+        """Return the link class of a traffic class at level 0."""
         return c * self.n_levels + self.n_levels - 1
 
     def _build_ports(self) -> list[Port]:

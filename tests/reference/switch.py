@@ -36,7 +36,7 @@ MAX_HOPS = 255  # links that a packet may cross
 
 @dataclass
 class Waiting:
-    """A packet in a switch, its ingress port, and the class in which it came."""
+    """A packet in a switch, its ingress port, and the class in which it arrived."""
 
     packet: Packet
     ingress: SwitchPort
@@ -61,7 +61,7 @@ class ClassWeights:
         self.turns = [group[0] for group in self.groups]
 
     def choose(self, classes: list[int]) -> int:
-        """Return which of the open classes is served."""
+        """Return the open class to serve."""
         number = next(i for i, group in enumerate(self.groups) if set(group) & set(classes))
         group = self.groups[number]
         while True:
@@ -332,12 +332,12 @@ class Switch:
             self.replay_due(port)
 
     def tell_drop(self, ingress: SwitchPort, c: int, size: int) -> None:
-        """Tell the discipline of a dropped packet that came in by a port, in a class."""
+        """Notify the discipline of a dropped packet that arrived at a port in a class."""
         self.has_dropped = True
         self.discipline.on_drop(ingress, c, size)
 
     def start_owing(self) -> None:
-        """Let made packets arrive; after drops, start the ports that owe a frame."""
+        """Let generated packets arrive; after drops, start the ports that owe a frame."""
         if self.made and not self.handles_made:
             self.handles_made = True
             while self.made:

@@ -48,13 +48,13 @@ class TwoHops:
 
     @cached_property
     def indirect(self) -> str:
-        """Return how packets use intermediate switches; not at all if no circuit has nights."""
+        """Return how packets use intermediate switches; they do not if no circuit has nights."""
         ports = [port for switch in self.switch.sim.switches for port in switch.ports]
         nights = any(port.circuit is not None and port.circuit.changes for port in ports)
         return self._indirect if nights else "none"
 
     def choose(self, packet: Packet, ingress: SwitchPort) -> SwitchPort | None:
-        """Return the port that a packet leaves by; None if routing decides."""
+        """Return a packet's output port; None if routing decides."""
         switch, case = self.switch, self.switch.sim.case
         edge = switch.sim.ports[packet.dst].peer.node.index
         from_host = ingress.peer.node.index < case.n_hosts
@@ -78,11 +78,11 @@ class TwoHops:
     # -------------------------------------------------------------------------------
 
     def offers(self, port: SwitchPort) -> bool:
-        """Return whether a packet waits at a port that another may take."""
+        """Return whether a port has a waiting packet that another port may send."""
         return port.circuit is not None and any(port.fifos[self.k + 1 :])
 
     def can_send_indirect(self, port: SwitchPort) -> bool:
-        """Return whether a port is free to send packets of others."""
+        """Return whether a port may send packets of other ports."""
         now = self.switch.sim.now
         return (
             port.circuit is not None

@@ -349,7 +349,7 @@ def test_jobs_must_be_tables(tmp_path):
 
 
 def test_a_program_runs_at_the_hosts_of_its_job(ran):
-    """Ring and server have leaves of their own. Host 6 is the server."""
+    """Ring and server are on separate leaves. Host 6 is the server."""
     program = 'kind = "batch_server"\nrequests = 20\nhosts = [6, 4, 5, 7]'
     found = ran(experiment('run = ["all", "b"]', a=f'{RING}hosts = ["0..3"]', b=program))
     both, alone = found["run=all"].flows, found["run=b"].flows

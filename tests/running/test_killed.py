@@ -1,5 +1,5 @@
-"""A sweep and a run with checkpoints, killed before changes of their files and continued: no result
-is repeated, damaged or different."""
+"""A sweep and a run with checkpoints, killed before file changes and continued: no result is
+repeated, damaged or different."""
 
 import os
 import random

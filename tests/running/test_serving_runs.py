@@ -92,7 +92,7 @@ hosts = [6, 7, 5, 4]
 
 
 def test_serving_is_the_same_as_a_job_on_other_hosts(netsim: Netsim) -> None:
-    """The ring has leaves of its own."""
+    """The ring is on separate leaves."""
     assert netsim("run", "served.toml", "--out", "r").exit_code == 0
     network, served = SERVED.replace("leaves = 2", "leaves = 4").split("[traffic]\n")
     Path("jobs.toml").write_text(network + JOBS + served.replace("[traffic.", "[traffic.jobs.s."))

@@ -1,4 +1,4 @@
-"""Step times: the components of each rank's time, in cases by hand and as a sum."""
+"""Step times: the components of each rank's time, in hand-made cases and as a sum."""
 
 from typing import Any
 

@@ -83,7 +83,7 @@ def test_steps_alone_do_not_change_a_run(experiment: dict[str, object]) -> None:
 
 
 def test_a_loop_changes_the_rate_by_the_queue(experiment: dict[str, object]) -> None:
-    """Senders of 3 x 33 Gbps fill the queue; slower by 2 us a packet they are at 32 Gbps."""
+    """Senders at 3 x 33 Gbps fill the queue; slowed by 2 us per packet, they send 32 Gbps."""
     free, held = netsim.steps(experiment), netsim.steps(experiment)
     free.set("gap", 0)
     held.set("gap", 0)

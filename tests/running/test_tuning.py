@@ -8,7 +8,7 @@ HOPS = 10_000
 def drive(
     tuner: Tuner, speed: dict[int, float], seconds: float, hops: int = HOPS
 ) -> dict[int, float]:
-    """Return seconds with each number of workers, by their `speed` (hops/s), in such windows."""
+    """Return the seconds with each number of workers, given their `speed` (hops/s) and windows."""
     used = dict.fromkeys(speed, 0.0)
     while sum(used.values()) < seconds:
         workers, call_s = tuner.next_call()

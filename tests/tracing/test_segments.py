@@ -124,7 +124,7 @@ def test_single_flow_has_sending_and_path_time_only():
 
 
 def test_lost_packet_costs_its_timeout():
-    """The packet is lost on its host's link; the timer set at its sending sends it again."""
+    """The packet is lost on its host's link; the timer set when it was sent resends it."""
     lost = combine([LinkFault(np.array([7]), loss=1.0, until_ps=1)], TREE.n_ports)
     found = trace_single_flow(4096, 0, lost)
     assert kinds_of(found) == {"timeout", "transmission", "propagation"}
@@ -323,7 +323,7 @@ def test_missing_critical_path_is_an_error(netsim: Netsim) -> None:
 
 @pytest.mark.parametrize("nic", [None, Nic(20_000, 300_000, 5_000, 100_000)])
 def test_cut_through_and_nic_processing_are_parts_of_the_path(nic):
-    """A packet over three switches: one transmission, three headers, and what the NIC takes."""
+    """A packet over three switches: one transmission, three headers, and NIC processing."""
     builder, n = NetworkBuilder(), 20
     builder.add_hosts(2)
     nodes = [0, *(builder.add_switch() for _ in range(3)), 1]

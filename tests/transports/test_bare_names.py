@@ -67,7 +67,7 @@ def excess(
 def test_queue_holds_the_first_windows_of_an_incast(
     name: str, key: str, packet_bytes: int, n_senders: int
 ) -> None:
-    """In too short a queue, 127 senders at 800 Gbps lost 13,025 headers and waited for timeouts."""
+    """With a shorter queue, 127 senders at 800 Gbps lost 13,025 headers and waited for timeouts."""
     size = parse_port_size(registry.find("transport", name).module.FABRIC[key], packet_bytes)
     for gbps in (10, 100, 400, 800, 1600):
         window_packets = 1.5 * gbps * 1000 * 8.1 / 8 / 4160

@@ -40,7 +40,7 @@ def test_single_flow_takes_the_ideal_time(rate: str, far_us: float) -> None:
 
 @pytest.fixture
 def flow(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A flow on eight planes, of which the next packet's is ``plane``; ``sent`` are its probes."""
+    """A flow on eight planes whose next packet takes ``plane``; ``sent`` are its probes."""
     seen = SimpleNamespace(plane=0, up=0xFF, timer=None, sent=[])
 
     def send(*_: Any) -> SimpleNamespace:
@@ -83,7 +83,7 @@ def states(flow: SimpleNamespace) -> np.ndarray:
 
 
 def test_planes_have_equally_many_values_and_spares(flow: SimpleNamespace) -> None:
-    """128 active ones and 32 spares, that is 16 and 4 a plane."""
+    """128 active values and 32 spares: 16 and 4 per plane."""
     assert (states(flow)[:16] == evs.GOOD).all()
     assert (states(flow)[16:] == evs.SPARE).all()
     assert states(flow).shape == (20, 8)
@@ -163,7 +163,7 @@ def test_at_most_eight_probes_leave_at_once(flow: SimpleNamespace) -> None:
 
 
 def test_port_of_a_plane_without_values_is_not_chosen(flow: SimpleNamespace) -> None:
-    """Others are taken in turn, by their number among those in use; -1 is the least loaded."""
+    """Other planes take turns, by their number among the planes in use; -1 is the least loaded."""
     flow.env.par.min_active = 0.1
     evs.start(flow.env, flow.tx)
     take(flow, 0, 1)
@@ -262,8 +262,8 @@ def test_denied_plane_carries_nothing() -> None:
 
 
 def test_lost_end_of_a_message_is_requested_without_a_timeout() -> None:
-    """The last 20 packets are lost: after silence of 1.5 base round trips, a request and its
-    answers take one more, and the repair half of one."""
+    """The last 20 packets are lost: after 1.5 base round trips of silence, a request and its
+    answers take another one, and the repair half of one."""
     network = fat_tree(8, 4, "100Gbps")
     port = int(network.node_first_port[0])
     fault = hit(port, (489 - 20) * 332_800, 490 * 332_800, 332_800)

@@ -64,7 +64,7 @@ N_BYTES = 4 * PACKET
 
 
 def sender(window_packets: int = 20) -> SimpleNamespace:
-    """A sender at 100 Gbps, base round trip 12 us, target 9 us: those of the default gains."""
+    """A sender at 100 Gbps, base round trip 12 us, target 9 us, as for the default gains."""
     params = resolve(registry.find("transport", "nscc"), {})
     par = SimpleNamespace(**params, payload_bytes=4096, header_bytes=64, control_bytes=64, seed=1)
     par.pair_by_entropy = 0
@@ -83,7 +83,7 @@ def hear(s: SimpleNamespace, marked: bool, delay_us: float, now_us: float = 1.0)
 
 
 def test_increases_take_effect_after_eight_packets() -> None:
-    """They add up and count after over eight packets: 5 payloads per window, up to 4 if early."""
+    """They add up and apply after over eight packets: 5 payloads per window, up to 4 if early."""
     for delay_us, gain in ((10.0, 5.0), (3.0, 4.0 * 6 / 12)):
         s = sender()
         window = s.tx.cwnd_bytes

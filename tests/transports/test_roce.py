@@ -8,8 +8,8 @@ PAYLOAD = 4096
 
 
 def test_nic_that_places_packets_in_any_order_resends_none() -> None:
-    """Hosts of a leaf spray 60 packets each over links of different loads. Without placement
-    they go back at each gap; with it the last packet takes no longer than the fullest queue."""
+    """Hosts of a leaf spray 60 packets each over links of different loads. Without placement, they
+    go back at each gap; with it, the last packet takes no longer than the fullest queue."""
     network = fat_tree(4, 2, "100Gbps")
     flows = flow_table([(k, 4 + k, 60 * PAYLOAD, 0) for k in range(4)])
     fabric = fabric_with(queue_bytes=10**12, routing=routing_spec("spray_random"))

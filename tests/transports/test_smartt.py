@@ -239,8 +239,8 @@ def test_few_marks_change_the_path_and_not_the_window() -> None:
 
 @pytest.mark.parametrize(("params", "ignored"), [({}, 25), ({"ignored_feedback": 1.0}, 20)])
 def test_quick_adapt_freezes_the_window(params: dict[str, float], ignored: int) -> None:
-    """Until all packets then in flight are acknowledged or lost; presets wait for 1.25 times as
-    many, which take many round trips at the small window."""
+    """It lasts until all packets then in flight are acknowledged or lost; presets wait for 1.25
+    times as many, which takes many round trips at the small window."""
     s = sender(**params)
     s.tx.next_seq, s.tx.lost, s.tx.acked_bytes, s.tx.period_end_ps = 20, 1, 5 * PACKET, 1
     assert smartt.quick_adapt(s.env, 1, s.tx)

@@ -81,7 +81,7 @@ def test_verdict_follows_tolerance_and_spread() -> None:
 
 
 def test_rows_join_the_data_of_their_case_with_what_was_measured(tmp_path: Path) -> None:
-    """Lists have a value for each row; `why` goes by title and comes before a measured reason."""
+    """Lists have a value per row; `why` is keyed by title and precedes a measured reason."""
 
     def measure(n: int) -> list[dict[str, object]]:
         return [{"k": k, "ours": n * k, "why": "measured"} for k in (1, 2)]
@@ -107,7 +107,7 @@ def test_every_case_is_described() -> None:
 
 
 def test_errors_to_expect_are_those_of_a_questions_rows() -> None:
-    """Nine in ten of 40 errors leave out two at each end; rows without a question count nowhere."""
+    """Nine in ten of 40 errors leave out two at each end; rows without a question do not count."""
     errors = [k / 100 for k in range(-20, 20)]
     rows = [{"question": "step", "error": e, "predicted": e > 0.17} for e in errors]
     rows += [{"question": "", "error": 9.0, "predicted": True}]
@@ -121,7 +121,7 @@ def test_errors_to_expect_are_those_of_a_questions_rows() -> None:
 def test_repeated_case_has_means_over_seeds_with_its_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Quantiles of seeds 1 and 2 are averaged; a truth of its own replaces the stored one."""
+    """Quantiles of seeds 1 and 2 are averaged; a given truth replaces the stored one."""
     queues = []
 
     def simulate(point: Point) -> object:
@@ -235,7 +235,7 @@ def test_left_out_sizes_and_node_counts_are_predicted(tmp_path: Path) -> None:
 
 
 def test_reasons_of_failing_rows_are_experiments(tmp_path: Path) -> None:
-    """One size takes longer once, one takes three times as long, and from 1 GiB on all do."""
+    """One size takes longer once, one takes three times as long, as do all from 1 GiB on."""
     times = {k: 50 + 2**k / 1e5 for k in range(12, 34)}
     again = dict(times)
     times[16] *= 1.4
@@ -276,7 +276,7 @@ def test_gather_that_bends_like_its_reduce_scatter_has_that_reason(tmp_path: Pat
 
 
 def test_reason_of_mtnlg_is_the_step_of_another_training() -> None:
-    """BLOOM's step, which no row shows, took 105 s; its software as slow explains all steps."""
+    """BLOOM's step, which no row shows, took 105 s; equally slow software explains all steps."""
     layout = {"tp": 4, "pp": 12, "dp": 8, "micro_batch": 2, "global_batch": 2048, "zero": 1}
     network = {"rate": "50Gbps", "in_network_reduction": False}
     bloom = {

@@ -130,7 +130,7 @@ SIZES = [2**k for k in range(3, 31)]
 
 
 def table(seed, noise=0.02):
-    """Times of a library that changes to another law at a random size, and that size."""
+    """Times of a library that switches to another law at a random size, and that size."""
     rng = np.random.default_rng(seed)
     change = SIZES[rng.integers(8, 20)]
     slower = rng.choice((1.4, 0.7))
@@ -221,7 +221,7 @@ def test_written_machine_is_used_by_jobs(netsim, tmp_path):
 
 
 def test_messages_of_a_job_have_intervals(netsim, tmp_path):
-    """Only sizes between measured ones do; errors of left-out sizes are drawn."""
+    """Only sizes between measured ones have them; errors of held-out sizes are drawn."""
     rows = [line(1 << k, (50 + 2**k / 1e5) * (1 + k % 3 / 50)) for k in range(20, 34)]
     (tmp_path / "a.txt").write_text(text(rows, "all_gather", nodes=1, gpus=8))
     made = netsim("calibrate", "a.txt", "--out", "mine.toml", "--plot", "a.png", "--json")

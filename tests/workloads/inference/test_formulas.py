@@ -425,7 +425,7 @@ def test_overhead_presets_equal_the_fit(group):
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_unfitted_deployments_are_predicted_within_20_percent(group):
-    """Except four prompts on four A100s: 450 to 587 ms, but 403 ms for one of as many tokens."""
+    """Except four prompts on four A100s: 450 to 587 ms, but 403 ms for one of equal tokens."""
     beyond = [row for row in predicted(group) if abs(error(row)) > 0.2]
     found = [(row.deployment.tp, row.phase, row.size) for row in beyond]
     assert found == ([(4, "prefills", 4)] if group == "a100" else [])

@@ -130,7 +130,7 @@ def test_layer_flops_match_closed_form():
 
 def test_parallel_blocks_share_norm_inputs_and_messages():
     """y = x + MLP(LN(x)) + attention(LN(x)), as in GPT-J. A layer keeps 29 s b h bytes, not 34: the
-    input of the second norm, that of the MLP, and a dropout mask are missing."""
+    inputs of the second norm and of the MLP, and a dropout mask, are missing."""
     job = laid_out("gpt3_175b", sp=True, recompute="selective")
     parallel = replace(job, model=replace(job.model, parallel_block=True))
     assert model_flops(parallel) == model_flops(job)
@@ -349,8 +349,8 @@ def _forward_and_back(job: Job, name: str) -> list[float]:
 
 
 def test_overlapped_messages_take_sms_from_kernels():
-    """As in Transformer Engine: 16 SMs beside whole kernels of columns, and beside chunks of rows.
-    Expert exchanges take what a job says. Chunks alone change nothing at a constant efficiency."""
+    """As in Transformer Engine: 16 SMs next to whole column kernels, and next to chunks of row
+    kernels. Experts take the job's number. Chunks alone change nothing at a constant efficiency."""
     job = laid_out("gpt3_175b", sp=True)
     flat = replace(job.machine.matrix, efficiency=Efficiency())
     machine = replace(job.machine, matrix=flat, memory_rate=None, kernel_launch=0)

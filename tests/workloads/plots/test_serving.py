@@ -153,7 +153,7 @@ def test_timeline_shows_iterations_and_transfers() -> None:
 
 
 def test_figures_are_the_golden_ones() -> None:
-    """A limit far away keeps the axes at the curves; a near one is in them."""
+    """A distant limit leaves the axes fitted to the curves; a near limit is inside them."""
     for name, far_or_near in (("far", 100_000), ("near", 230)):
         slo = {"ttft_ps": far_or_near, "stall_ps": far_or_near}
         rates = [result("ndp", rate, **slo) for rate in (1.0, 2.0)]
