@@ -390,7 +390,7 @@ class Conga(Measured):
                 came.packet.carried["feedback"] = 8 * k + self._from[leaf, k]
 
     def at_switch(self, came: Arrival) -> None:
-        """Store a packet's feedback at its destination leaf."""
+        """Store a packet's path congestion and feedback at its last leaf."""
         if self.edge_of(came.packet) != self.switch.index or came.packet.carried["origin"] == 0:
             return
         leaf = (came.packet.carried["origin"] - 1) % 64
