@@ -17,9 +17,9 @@ A message between hosts of different racks and rails is relayed by a peer, in tw
 "source"`: over scale-up to the peer in its own rack with the destination's rank, then by that
 peer's rail. "destination": by its own rail to the peer of its rank in the other rack, then over
 scale-up. "none": such messages are errors. Nothing is relayed within a scale-out network unless
-`pxn` is set: it also relays between ranks there, as NCCL's PXN does. A relay forwards each chunk of
-`relay_chunk` as soon as it has arrived (`netsim/model/relays.py`). flows.parquet has the whole
-message, relay_segments.parquet its segments.
+`pxn` is set: peers then also relay between its ranks, as NCCL's PXN does. A relay forwards each
+chunk of `relay_chunk` as soon as it has arrived (`netsim/model/relays.py`). flows.parquet has the
+whole message, relay_segments.parquet its segments.
 
 `reduction_delay`: rack switches reduce, like NVLink SHARP. Each rack has a reduction unit at this
 delay from its switches, for the collective algorithm in_network (`netsim/model/builder.py`).

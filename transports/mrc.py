@@ -8,9 +8,9 @@ the times of acknowledgments follow NSCC (`netsim/blocks/ultra_ethernet.py`).
 
 Lost packets: while a packet is missing although packets sent `reordering` bandwidth-delay products
 later have arrived, acknowledgments cycle through the blocks with such gaps, oldest first. The
-sender resends missing packets, oldest first, unless it did so less than half that time before it
-sent the packet that caused the report. After silence of `reordering` base round trips, as at the
-end of a message, the sender asks for such reports, up to four at once; a timeout is the last
+sender resends missing packets, oldest first, except those that it resent less than half that time
+before it sent the packet that caused the report. After silence of `reordering` base round trips, as
+at the end of a message, the sender asks for such reports, up to four at once; a timeout is the last
 resort. At most `psn_range` packets, counted from the oldest missing one, are in flight.
 
 Control packets and trimmed headers have a separate class, above data. Ports to hosts do not mark,

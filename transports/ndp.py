@@ -3,8 +3,8 @@
 Switches trim packets that do not fit to their headers, so the receiver learns of every packet
 immediately. It acknowledges data and refuses a bare header (NACK). For either it sends a PULL, one
 per packet time of its link, in round-robin order among its senders. Each pull lets the sender send
-one packet, refused ones first. With `queue_discipline = "trim_return"` switches return headers that
-do not fit in their queue.
+one packet, refused packets first. With `queue_discipline = "trim_return"` switches return headers
+that do not fit in their queue.
 
 Handley et al., "Re-architecting datacenter networks and stacks for low latency and high
 performance", SIGCOMM 2017, sections 3.1 and 3.2.

@@ -6,8 +6,8 @@ fast while there is no queue. Unmarked above it: the window grows slightly, for 
 above it: the window shrinks, once per round trip, by how late packets are on average. Marked below
 it: only the path changes. Increases are summed and applied every few packets or once per round
 trip. After a loss, or extreme delay, the window becomes the bytes delivered in the last period
-(quick adapt). Receivers acknowledge every 16 KiB. They immediately acknowledge a marked packet and
-one that uses up the window or the flow.
+(quick adapt). Receivers acknowledge every 16 KiB. They immediately acknowledge a marked packet, and
+a packet that uses up the window or the flow.
 
 Part of the Ultra Ethernet Specification 1.0; rules and numbers are from its simulator, in the
 repositories astra-sim/astra-network-uet-htsim (sim/uec.cpp) and HLC-Lab/uet-htsim (main_uec.cpp).

@@ -1,7 +1,7 @@
 """Wide area: admission control, pacing and forward error correction instead of loss recovery.
 
-Implements what "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024, section 6.3) asks of
-traffic between two datacenters, where one lost packet costs a round trip of 60 ms.
+Implements the proposal of "I've Got 99 Problems But FLOPS Ain't One" (HotNets 2024, section 6.3)
+for traffic between two datacenters, where one lost packet costs a round trip of 60 ms.
 
 Rate. A flow is paced evenly at `rate`, or it waits. A host admits flows in the order of their start
 while the sum of their rates is at most its `capacity`; a flow releases its rate with its last

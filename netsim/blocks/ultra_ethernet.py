@@ -334,7 +334,7 @@ def average_delay(env, tx, delay_ps):
 
 
 def increase_fast(env, tx, delay_ps, n_bytes):
-    """Grow if a window's worth in a row met no queue. Return whether it did."""
+    """Grow if a whole window of packets in a row met no queue. Return whether it did."""
     if delay_ps >= NO_QUEUE_PS:
         tx.free_bytes = 0
         tx.growing = 0

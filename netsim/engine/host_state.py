@@ -1,6 +1,6 @@
 """Initial state of hosts: flows with timers and bitmaps, and tasks with their dependencies.
 
-Flows that wait for flows delivered at their own source use tasks for that, too, appended to the
+Flows that wait for flows delivered at their own source do so by tasks, which are appended to the
 table's tasks.
 """
 
@@ -50,7 +50,7 @@ from netsim.model.workload import ACKED, RECEIVE, SEND, ProgramSpec, TaskTable, 
 
 
 def waiting(simulation: Simulation) -> tuple[TaskTable | None, Array]:
-    """Split dependencies between flows: seen by the flow's host, or resolved out of band.
+    """Split dependencies between flows: resolved at the flow's host, or out of band.
 
     Return the tasks of the run, followed by tasks of flows that wait for flows delivered at their
     own source, or None if there are none; and the dependencies resolved out of band, bool[m] per
@@ -364,7 +364,7 @@ def _carrier(simulation: Simulation) -> dict[str, np.ndarray]:
 
 
 def _most_by_entropy(simulation: Simulation, port_pairs: PortPairs) -> int:
-    """Return the most port pairs of a flow if entropies choose one, else 0."""
+    """Return the maximum number of port pairs of a flow if entropies choose them, else 0."""
     several = simulation.network.has_several_ports
     if not several or simulation.fabric.plane_balancing != ENTROPY:
         return 0

@@ -174,7 +174,7 @@ READ_OFTEN = (("hosts.tx", "hosts.rx"), ("hosts.program_hosts",))
 """Arrays that are gathered alone, since they are read several times a second."""
 
 ENDS = ("links.ports", "links.readers")
-"""Arrays of which a part needs the rows of ports at the other ends of its cables."""
+"""Arrays in which a part also needs the rows of ports at the other ends of its cables."""
 
 FLOWS_OF_NEWS = ("hosts.tx", "hosts.rx")  # a part that learns of other flows needs all rows
 
@@ -405,7 +405,7 @@ class PartitionedEngine(Engine):
         self._is_complete = False
 
     def _windows(self, n_windows: int, until_ps: int, stop_when_done: bool, workers: int) -> Status:
-        """Simulate windows together with the other ranks, which decide the same."""
+        """Simulate windows together with the other ranks, which make the same decisions."""
         self._gathered.clear()
         if self._is_complete:
             self._partition.hide()
@@ -538,7 +538,7 @@ class PartitionedEngine(Engine):
         return table
 
     def _all_done(self) -> bool:
-        """Return what `all_done` of loop.py does, for all parts together."""
+        """Like `all_done` of loop.py, for all parts together."""
         assert self._table is not None
         total = dict(zip(TOTALS, self._table[:, FIRST_TOTAL:].sum(0).tolist(), strict=True))
         return self._reaches(super()._goal(), total)

@@ -55,7 +55,7 @@ def choices_of(fabric: Fabric, network: Network) -> Choices:
 
 def require_dimensions(fabric: Fabric, network: Network) -> None:
     """Raise InputError for a routing algorithm that looks at dimensions of cables (`dimension_of`)
-    in a network where no cable joins two switches with hosts, so that there are none."""
+    in a network where no cable joins two switches with hosts, so there are no dimensions."""
     if dimension_of not in vars(fabric.routing.module).values():
         return
     both = np.stack([np.arange(network.n_ports), network.port_peer])

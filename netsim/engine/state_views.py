@@ -501,8 +501,8 @@ def packets_of(received_bytes: Ints, payload_bytes: int) -> Ints:
 
 
 class Readings:
-    """Counters of hosts and links at the first and the last edge of a window, and what each group
-    of flows has received by every edge.
+    """Counters of hosts and links at the first and the last edge of a window, and the data that
+    each group of flows has received by every edge.
 
     Attributes:
         edges_ps: int64[k + 1], the edges of k batches, rising.
@@ -547,8 +547,7 @@ class Readings:
         self.n_taken += 1
 
     def in_window(self, name: str) -> Ints:
-        """Return by how much a counter of `OF_QUEUES` grew in the window, for each link and
-        class."""
+        """Return the growth of a counter of `OF_QUEUES` in the window, for each link and class."""
         first, last = self.queues[:, OF_QUEUES.index(name)]
         found: Ints = last - first
         return found

@@ -111,7 +111,7 @@ class NetworkBuilder:
         return self.add_switches([name or f"s{len(self._names)}"], tier, latency_ps)[0]
 
     def add_switches(self, names: Sequence[str], tier: int = 0, latency_ps: int = 0) -> range:
-        """Add a switch for each name, as `add_switch`, and return the ids."""
+        """Add a switch for each name, like `add_switch`, and return the ids."""
         tier = _integer(tier, f"tier of switch {names[0]}")
         latency_ps = _integer(latency_ps, f"latency of switch {names[0]}")
         if latency_ps < 0:

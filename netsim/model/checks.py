@@ -164,7 +164,7 @@ def heights(network: Network) -> Ints:
 
 
 def check_symmetric(network: Network, planes: str = HASH) -> None:
-    """Refuse a network in which acknowledgments may take another path than the data.
+    """Refuse a network in which acknowledgments may take a different path than the data.
 
     "Routing algorithms" in `netsim/engine/MODEL.md` has the rule of `ecmp_symmetric`. `planes` is
     `fabric.plane_balancing`.

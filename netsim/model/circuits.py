@@ -497,7 +497,7 @@ class CircuitCables(NamedTuple):
     """All cables of circuit switches as rows, before ports are numbered.
 
     `cables` is as in `NetworkBuilder`; the others hold, for each cable or its two ends (`fiber`,
-    `near_ps`, `calendar`), what `Circuits` holds for ports.
+    `near_ps`, `calendar`), the values that `Circuits` holds for ports.
     """
 
     cables: Ints

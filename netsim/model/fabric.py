@@ -199,8 +199,8 @@ class CircuitRules:
     """How edge switches use circuits (netsim/engine/MODEL.md).
 
     No transmission starts within `guard_ps` of either end of a day by the switch's clock, which is
-    wrong by up to `clock_offset_ps`. OPPORTUNISTIC lets packets in classes above `indirect_class`
-    go through a third switch, in that class.
+    off by up to `clock_offset_ps`. OPPORTUNISTIC lets packets in classes above `indirect_class` go
+    through a third switch, in that class.
     """
 
     guard_ps: int = key(
@@ -390,7 +390,7 @@ class Fabric:
 
     @property
     def pauses(self) -> bool:
-        """Whether the discipline can stop neighbors: by PFC, or without credit."""
+        """Whether the discipline can stop neighbors: by PFC, or by withholding credit."""
         return (
             not vars(self.queue.module).keys().isdisjoint(("pause", "repeat_pauses", "has_credit"))
         )

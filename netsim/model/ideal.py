@@ -407,7 +407,8 @@ def hashed_times(
     evenly: bool = False,
 ) -> Floats:
     """Return the time in ps from the start to the last byte of each flow, on the paths that `ecmp`
-    hashing selects in a run with `seed` for data with entropy 0, as from transports that set none.
+    hashing selects in a run with `seed` for data with entropy 0, as with transports that do not set
+    it.
 
     This is a fluid model without packets, queues or losses, to compare with single-path transports
     under per-flow hashing. Each flow has its max-min fair rate (Bertsekas and Gallager, "Data
@@ -416,7 +417,7 @@ def hashed_times(
     the bottleneck link of a flow carries no faster flow, so none leaves it earlier, and capacity
     that becomes free on other links does not help.
 
-    A flow uses `port_pairs`, with one path each that shares links as a flow does. Its rate is their
+    A flow uses `port_pairs`, each with one path that shares links like a flow. Its rate is their
     sum or, if its packets are dealt to them `evenly`, their number times the lowest. Raises
     InputError unless flows have one size and start together.
     """

@@ -78,8 +78,8 @@ class Destinations:
         """Return float64[groups, groups], the traffic from each group's hosts to each group's
         hosts.
 
-        Host h sends `sends[h]` in all, in any unit, and is in group `group[h]`; no group is empty.
-        With `group = arange(n)` it is the demand of every pair of hosts.
+        Host h sends `sends[h]` in total, in any unit, and is in group `group[h]`; no group is
+        empty. With `group = arange(n)` it is the demand of every pair of hosts.
         """
         groups = int(group.max()) + 1
         by_group = np.argsort(group, kind="stable")

@@ -259,7 +259,7 @@ def walk(network: Network, src: Ints, dst: Ints) -> Iterator[tuple[Ints, Ints, F
 
     Yields for each step (flow, port, delivers, parallel), arrays of one length: the flows still on
     their way, the global port each leaves by, whether that port leads to its host, and the number
-    of candidate ports of which it is the first.
+    of candidate ports, the first of which it is.
     """
     flow = np.arange(src.size)
     group = network.host_group[dst].astype(np.int64)

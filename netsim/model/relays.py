@@ -227,7 +227,7 @@ def _refuse(load: Workload, cut: Ints) -> None:
 
 
 def _flows(segments: RelaySegments, size: Ints, first: Ints, second: Ints) -> FlowTable:
-    """Return all flows; first flows of messages start as the messages, others at once."""
+    """Return all flows; first flows start with their messages, others at once."""
     table = segments.flows.take(segments.message)
     table.dst[first] = table.src[second] = segments.peer[segments.message[first]]
     table.size_bytes[first] = table.size_bytes[second] = size

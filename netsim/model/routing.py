@@ -441,7 +441,7 @@ def up_down_rows(wiring: Wiring, writer: TableWriter, first: Ints) -> tuple[list
 
 
 def _entries(ports: NDArray[np.int32], writer: TableWriter) -> tuple[Ints, int]:
-    """Return the entries for the groups below a switch, and the one for all others."""
+    """Return the entries for the groups below a switch, and the entry for all other groups."""
     local, low, high = ports.T
     below = np.zeros(int(high.max(initial=0)) + 1, np.int64)
     order = np.argsort(low, kind="stable")

@@ -80,11 +80,11 @@ class Expander(TimeSlotRouting):
 
     A circuit is on paths from the start of its day until `drain_ps` before its end; other cables
     always are. Packets then find every circuit up if `drain_ps` covers queueing for it,
-    transmission, propagation to the circuit switch, guard time and clock error. They take several
-    circuits in a row at once instead of waiting for the direct one. These are the paths of small
-    flows in Opera (W. M. Mellette et al., "Expanding across time to deliver bandwidth efficiency
-    and low latency", NSDI 2020), where switches reconfigure one after another and the others always
-    connect all racks.
+    transmission, propagation to the circuit switch, guard time and clock error. They immediately
+    take several circuits in a row instead of waiting for the direct one. These are the paths of
+    small flows in Opera (W. M. Mellette et al., "Expanding across time to deliver bandwidth
+    efficiency and low latency", NSDI 2020), where switches reconfigure one after another and the
+    others always connect all racks.
     """
 
     drain_ps: int
@@ -277,7 +277,7 @@ class RoutingPolicy:
         return None
 
     def number(self, name: str | None) -> int:
-        """Return the number of the table with a name, 0 for None."""
+        """Return the number of the table with this name, 0 for None."""
         return 0 if name is None else self.names.index(name)
 
 

@@ -283,7 +283,7 @@ class _Launches:
         stream: int = 0,
         flow: int = -1,
     ) -> int:
-        """Add a task of a host that waits for others of that host; return its number."""
+        """Add a task of a host that waits for other tasks of that host; return its number."""
         number = len(self._tasks) + len(self._rows)
         self._rows.append((kind, host, ps, stream, flow))
         self._edges += [(task, number) for task in after]

@@ -382,7 +382,7 @@ class WorkloadPart:
     assumption: str = ""  # assumption of that prediction
 
     def moved(self, first_flow: int, first_task: int) -> Self:  # noqa: ARG002
-        """Return this part with flows and tasks numbered from these on."""
+        """Return this part with flows and tasks numbered from these numbers on."""
         return self
 
     def named(self, name: str) -> Self:  # noqa: ARG002

@@ -12,7 +12,7 @@ Google datacenter, W4 a Hadoop cluster (Roy et al., SIGCOMM 2015), W5 web search
 SIGCOMM 2010).
 
 The numbers are from the paper's own tools (PlatformLab/HomaModule, util/dist.cc, and
-PlatformLab/HomaSimulation, sizeDistributions). They tabulate only the measured points below, and
+PlatformLab/HomaSimulation, sizeDistributions). They tabulate only the measured knots below, and
 interpolate: in W2 and W3 the probability grows linearly with 1/size, in W4 with the logarithm of
 the size. Messages have only tabulated sizes, as in the paper.
 """

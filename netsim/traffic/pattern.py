@@ -1,4 +1,4 @@
-"""Every host sends to its partners of a pattern, once or in several steps.
+"""Every host sends to its partners in a pattern, once or in several steps.
 
 `pattern` defines the partners (netsim/traffic/README.md). A host with one or a few partners sends
 `size` to each; with many (uniform, group_plus_one, hot_spot), to a random one in every step. A host

@@ -1,7 +1,7 @@
 """Flows that arrive as a Poisson process, or in even gaps, at each host that sends.
 
 Give either `load`, the fraction of a host's link that its flows fill (headers included), or `rate`,
-flows per second and host. Give either a `duration` or a number of arrivals, `n_flows`; with
+flows per second per host. Give either a `duration` or a number of arrivals, `n_flows`; with
 [measure] give neither, since flows arrive until the end of the run. `pattern` defines the
 destinations (netsim/traffic/README.md): by default any other host, or with `rack_hosts` any host of
 another rack, each equally likely.

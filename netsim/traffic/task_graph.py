@@ -47,7 +47,7 @@ ALLOWED = {
     "receive": ("duration",),
     "join": (),
 }
-"""Cells that a task of each kind must have (NEEDED) and may have, besides the cells of all
+"""Cells that a task of each kind must have (NEEDED) and may have, in addition to cells of all
 kinds."""
 
 OF_ALL = ("kind", "host", "after", "label")

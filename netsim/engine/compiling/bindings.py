@@ -6,8 +6,8 @@ that the other does not. They follow names of netsim and of plugins, not names o
 The hash follows names from the entry points: bytecode, constants, and the values of globals,
 closures and defaults, at any depth. Comments, docstrings, line numbers and code that no kernel
 calls do not count. For a value of an unknown kind, all files that the transports depend on are
-hashed, so nothing is ever stale. Line numbers (`Lines`) are kept separately, to report an error's
-current line.
+hashed, so stale code is never used. Line numbers (`Lines`) are kept separately, to report an
+error's current line.
 """
 
 from __future__ import annotations
@@ -479,7 +479,7 @@ def code_text(code: types.CodeType, documented: bool = False) -> str:
 
 
 def _constant(constant: Any) -> str:
-    """Return a constant of a function in words; sets are sorted."""
+    """Return a constant of a function as text; sets are sorted."""
     if isinstance(constant, frozenset):
         return f"frozenset {sorted(map(_constant, constant))}"
     if isinstance(constant, tuple):

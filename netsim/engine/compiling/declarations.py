@@ -349,7 +349,7 @@ class Discipline(Handled):
 
     @property
     def reorders(self) -> bool:
-        """Whether packets may arrive at the end of a link in another order than sent."""
+        """Whether packets may arrive at the end of a link in a different order than sent."""
         late = self.has_field("response_ps") or self.has_field("pause_ps")
         return late or self.has("on_message")
 
@@ -440,8 +440,8 @@ PROGRAM_DECLARATIONS = ("PARAMS", "PRESETS", "HOST_STATE", "TASK_STATE", "TIMERS
 @dataclass(frozen=True)
 class Program:
     """A program's state, timers per host, log, parameters and handlers. ``resizes``: it may set
-    flow sizes. ``has_words``: it may set what flows carry. ``modules``: its file's module, or none
-    without a program."""
+    flow sizes. ``has_words``: it may set numbers that flows carry. ``modules``: its file's module,
+    or none without a program."""
 
     modules: tuple[ModuleType, ...]
     host: np.dtype

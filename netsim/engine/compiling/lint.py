@@ -1,4 +1,4 @@
-"""Check plugins before each use for mistakes that would run silently wrong.
+"""Check plugins before each use for mistakes that would silently give wrong results.
 
 A handler may set its file's own fields and a few engine fields, but the compiled engine would let
 it set all of them. So this module checks what handlers, and functions they call, set. The kind of

@@ -55,7 +55,7 @@ def calls_itself(function: types.FunctionType) -> InputError:
 
 @cache
 def _set_outside(code: types.CodeType) -> tuple[tuple[int, str], ...]:
-    """Return the lines in which a function, or one within it, sets outer names, and the names.
+    """Return the lines in which a function, or a nested one, sets outer names, and these names.
     Cached, since each engine asks for all its functions."""
     return tuple(_settings(code))
 

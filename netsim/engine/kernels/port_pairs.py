@@ -166,7 +166,7 @@ def permuted_pair(salt: int, count: int, n: int) -> int:
 
 
 def least_loaded_entropy(env: Env, port_choice: PortChoiceRecord, n: int, entropy: int) -> int:
-    """Return an entropy like this one that names the least loaded of ``n`` port pairs in use."""
+    """Return an entropy like this one that selects the least loaded of ``n`` port pairs in use."""
     last = least_loaded_pair(env, port_choice, n, True)
     index = last
     if CARRIER and n < port_choice.n_pairs:

@@ -83,8 +83,8 @@ def send(env: Env, side: FlowRecord, kind: int, seq: int, aux: int, prio: int) -
 
 
 def port_pair(env: Env, side: FlowRecord) -> int:
-    """Return which of a flow's port pairs its next data packet takes; the present one in
-    ``build_packet``."""
+    """Return which of a flow's port pairs its next data packet takes, or in ``build_packet`` the
+    current one."""
     check_is_here(env, side)
     if PLANE_BALANCING == ONE_PORT:
         return 0

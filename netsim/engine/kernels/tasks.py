@@ -6,8 +6,8 @@ corrected when it surfaces. A host's segment of ``heap`` has an entry for each o
 one for the heap's length.
 
 Everything that waits for a task starts when it is done, at the same host and instant. Only tasks
-and timers change, so this may run inside a transport's handler. A program's handlers are called as
-timers fire, and so never inside one. `netsim.program` exports the services for them.
+and timers change, so this may run inside a transport's handler. A program's handlers are called
+when timers fire, and so never inside a transport's. `netsim.program` exports the services for them.
 """
 
 from __future__ import annotations
@@ -386,8 +386,8 @@ N_WORDS = 2  # that a flow carries
 
 
 def set_words(env: ProgramEnv, task: ProgramTaskRecord, first: int, second: int) -> None:
-    """Set two numbers that the flow of an unstarted send task carries: for `word_of` its receive
-    task, and for `flow_word` of its transport."""
+    """Set two numbers that the flow of an unstarted send task carries: its receive task reads them
+    with `word_of`, its transport with `flow_word`."""
     if task.most_bytes == 0:
         broken(env.engine.host, NO_SIZE_OF_ITS_OWN, task.index)
     elif task.start_ps >= 0:
