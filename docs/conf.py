@@ -51,7 +51,7 @@ BELOW = {
         *(".github/SECURITY", ".github/CODE_OF_CONDUCT"),
     ],
 }
-"""Pages that the side bar shows below another one."""
+"""Pages that the sidebar shows below another page."""
 
 
 def add_pages_below(_: Sphinx, page: str, source: list[str]) -> None:

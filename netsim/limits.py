@@ -20,7 +20,7 @@ below 2**56 + 2**61.4, less than INT64.
 """
 
 TIMEOUT_PS = 1 << 48
-"""Bound of times among a transport's parameters: 281 s. The longest wait made of one is ten times
+"""Bound of times in a transport's parameters: 281 s. The longest wait derived from one is ten times
 Swift's minimum timeout, doubled ten times: 10 * 2**48 * 2**10 < 2**61.4."""
 
 DELAY_PS = 1 << 47
@@ -46,8 +46,8 @@ ALPHA = 1 << 10  # largest share of a shared buffer: `alpha * shared_buffer_byte
 RATIO = 1 << 20  # largest ratio: windows are ratios of a path's bandwidth-delay product
 
 PATH_BYTES = 1 << 40
-"""Most bytes in flight on a link, rate times round trip: 1 TiB, a thousandth of a port's bytes.
-RATIO of them fit an int64."""
+"""Maximum bytes in flight on a link, rate times round trip: 1 TiB, a thousandth of a port's bytes.
+RATIO times as many still fit an int64."""
 
 # --- rates ----------------------------------------------------------------------------------------
 

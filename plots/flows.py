@@ -190,7 +190,7 @@ def throughput_cdf(results: Sequence[Result]) -> Picture:
 
 
 def _rates_gbps(results: Sequence[Result], column: str) -> Floats:
-    """Return the throughput of finished flows, by a column of times."""
+    """Return the throughput of finished flows, given their column of times."""
     tables = [result.flows.drop_nulls("fct_ps") for result in results]
     return np.concatenate([(8e3 * its["size_bytes"] / its[column]).to_numpy() for its in tables])
 

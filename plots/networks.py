@@ -3,7 +3,8 @@
 Plots and the report place nodes the same way, from the links alone: hosts are below, switches above
 them by their distance from hosts, and switches of networks inside racks below the hosts. Hosts of
 the same switches are drawn as one, as are neighbors in long rows, so planes and rails are side by
-side. Switches of a mesh are on a circle, hosts around it. `links.py` draws results on these.
+side. Switches of a mesh are on a circle, hosts around it. `links.py` draws results on these
+drawings.
 """
 
 from __future__ import annotations
@@ -310,7 +311,7 @@ ARC_POINTS = 15
 ABREAST, WIDEST_IN = 3, 14.0  # networks in a row of the figure; maximum width of one in inches
 
 OTHERS, MAX_NAMED = "#777777", 8
-"""Color of cables of no network among several, and most networks with a name."""
+"""Color of cables that belong to none of several networks, and maximum number of named networks."""
 
 
 class Panel(NamedTuple):

@@ -148,7 +148,7 @@ COLOR_OF = {
     "ndp": 0, "roce": 1, "smartt": 2, "homa": 3, "dcqcn": 4, "nscc": 5, "dctcp": 6, "hpcc": 7,
     "swift": 8, "cubic": 9, "bbr": 5, "wan_fec": 3, "datagram": 6,
 }  # fmt: skip
-"""Transport -> its color on every plot unless taken; others get one by a hash of their name."""
+"""Transport -> its color on every plot unless taken; others get a color by hashing their name."""
 
 IDEAL = "#888888"
 CAPTION = "#555555"

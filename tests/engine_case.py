@@ -295,7 +295,7 @@ def task_results(engine: Engine) -> list[tuple[int, ...]]:
 
 
 def slot_begins(engine: Engine, end_ps: int) -> list[int]:
-    """Return the starts before a time of phase-driven circuit slots."""
+    """Return the starts of phase-driven circuit slots before a time."""
     begins: list[int] = engine.slot_states().begin_ps.tolist()
     return [begin for begin in begins if 0 <= begin < end_ps]
 

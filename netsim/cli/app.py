@@ -49,7 +49,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 }
 """Group -> command -> (module or module:attribute of the click command, one line of help).
 
-Applications list theirs in `COMMANDS` of their package `cli`. A module that draws has `DRAWS`.
+Applications list theirs in `COMMANDS` of their package `cli`. A module that plots has `DRAWS`.
 """
 
 

@@ -33,7 +33,7 @@ DRAWS = True
 
 FAIL = "--fail"
 OF_TRAFFIC = {"traffic", "flow_classes", "seed"}
-"""Sections that decide a network that adapts to its traffic, besides its own."""
+"""Sections, besides its own, that determine a network adapted to its traffic."""
 
 
 class NetworkSummary(NamedTuple):

@@ -29,7 +29,7 @@ MAX_DEPTH = 60  # maximum nesting of objects and lists
 # --- shapes of JSON values ------------------------------------------------------------------------
 
 Check = Callable[[Any, str], object]
-"""Takes a value and its key; raises InputError, with the key, if the value does not fit."""
+"""Takes a value and its key; raises InputError, with the key, if the value is wrong."""
 
 
 def check(value: Any, shape: Any, key: str = "") -> None:

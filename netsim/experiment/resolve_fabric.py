@@ -35,7 +35,7 @@ INNER = tuple(
     for table, keys in (("ecn", keys_of(Ecn)), ("circuits", keys_of(CircuitRules)))
     for key in keys
 )
-"""Keys of its tables."""
+"""Keys of tables in [fabric]."""
 
 UNKNOWN = "unknown key"
 

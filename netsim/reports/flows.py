@@ -353,8 +353,8 @@ def class_metrics(point: Point, flows: Table) -> dict[str, list[dict[str, Any]]]
 # --- fairness -------------------------------------------------------------------------------------
 
 LONG_PACKETS, UNEQUAL = 100, 0.1
-"""Flows of this many packets are compared, and a difference of this share of their bytes is
-named."""
+"""Flows with at least this many packets are compared; a difference of at least this share of their
+bytes is reported."""
 
 
 def jain_index(flows: Table) -> dict[str, float]:

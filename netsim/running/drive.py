@@ -68,7 +68,7 @@ class Tuner:
 
     @property
     def windows(self) -> int:
-        """Maximum windows per call: 1, 2, 4, ... This also checks short runs, and at the same
+        """Maximum windows per call: 1, 2, 4, ... So short runs are checked too, at the same
         simulated times on any machine."""
         return 1 << min(self.calls - 1, MANY_WINDOWS)
 

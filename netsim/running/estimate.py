@@ -59,8 +59,8 @@ FLOW_NS = 930.0
 START_S = 0.001
 
 BARRIER_NS = 10_000.0
-"""Time that several threads wait for each other per window. A second thread speeds up windows of 2
-ms (p2p_512) 1.8 times, but not windows of 20 us (homa_w4)."""
+"""Time per window that several threads wait for each other. A second thread makes windows of 2 ms
+(p2p_512) 1.8 times as fast, but not windows of 20 us (homa_w4)."""
 
 FURTHER_THREAD = 0.85  # efficiency of each thread after the first
 
@@ -77,8 +77,8 @@ PATHS_SEED = 1
 
 
 SLOTS_PER_XOFF, SLOTS_PER_PACKET = 2.4, 1.25
-"""Slots of the packets that wait at a lossless port: per packet of XOFF, but at most per packet of
-the run and port. Rings are powers of two, which explains both (fitted to permutations)."""
+"""Slots for packets that wait at a lossless port: per packet of XOFF, but at most per packet of the
+run and port. Both exceed 1 since rings are powers of two (fitted to permutations)."""
 
 MIN_RESENT = 1.01  # transmissions per data packet above which retransmissions are mentioned
 BASE_BYTES = 165_000_000  # interpreter, libraries and loaded code; compiling takes 250 MB more

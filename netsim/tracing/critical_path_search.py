@@ -53,8 +53,8 @@ class Times:
 
 
 Program = Callable[[int, int], tuple[int, int]]
-"""Why a program started a task at a time: the task whose end led to it (-1: none), and from when on
-the host computed for it."""
+"""Why a program started a task at a time: the task whose end led to it (-1: none), and when the
+host began to compute for it."""
 
 
 def path_segments(

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 PASSES = 6
-"""Most simulations of the same run. The first run records all ports that the flows may use, and
-ports that PFC led to; another follows only if causes lead elsewhere, such as after a change of
-routes."""
+"""Maximum simulations of the same run. The first one records all ports that the flows may use, and
+the ports found by following PFC; another one follows only if causes lead elsewhere, such as after a
+route change."""
 
 NOTABLE = 0.05  # minimum part of the time for the text to mention a cause
 PLACE = attrgetter("cause", "place", "root")  # parts with equal values are mentioned together

@@ -49,8 +49,8 @@ whole = time.monotonic() - began
 code = os.waitstatus_to_exitcode(status)
 os.write(report, json.dumps([code, whole, used.ru_utime + used.ru_stime, used.ru_maxrss]).encode())
 """
-"""Starts the program and waits for it. A process's peak memory counts from before it becomes
-another program, when it has its parent's, so the parent must be small."""
+"""Starts the program and waits for it. A process's peak memory includes the time before exec, when
+it has its parent's memory, so the parent must be small."""
 
 
 @frozen
@@ -128,7 +128,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 LEAST_END_US, TIMES_LONGER = 1000, 20
-"""Most simulated time of the other simulator: at least, and in netsim's last completion times."""
+"""Limit of the other simulator's time: its minimum, and a multiple of netsim's last finish."""
 
 COMPLETION: dict[str, Callable[[NDArray[np.float64]], Any]] = {
     "mean": np.mean,

@@ -187,7 +187,7 @@ def test_ranks_agree_with_one_process_long(seed: int) -> None:
 def test_compiled_cases_agree_for_any_ranks_and_threads(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in the reference, with 1 to 4 ranks of 1 or 2 threads, in little memory and in pieces.
+    """Cases match the reference, with 1 to 4 ranks of 1 or 2 threads, little memory and in pieces.
 
     Every case compiles separate code; its variants, with other seeds and flow sizes, share it.
     """

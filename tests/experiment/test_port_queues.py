@@ -48,8 +48,8 @@ def test_size_in_bdp_is_that_of_the_port(tmp_path):
 
 @pytest.mark.parametrize(("deep_packets", "drops"), [(52, 0), (51, 1), (10, 42)])
 def test_deep_port_holds_the_burst_that_others_would_drop(deep_packets: int, drops: int) -> None:
-    """Two senders of 51 packets each: the port sends one packet while two come, so it holds 52
-    packets at the end. Other ports have room for one packet."""
+    """Two senders of 51 packets each: the port sends one packet while two arrive, so it ends with
+    52 packets. Other ports have room for one packet."""
     network, n = rails(3, [100], 500 * NS), 51
     out = np.array([int(network.port_peer[2])])
     fabric = fabric_with("drop_tail", queue_bytes=PACKET)

@@ -107,7 +107,7 @@ class LinkFault:
 
 @dataclass(frozen=True)
 class Reroute:
-    """Local ports by which a switch sends to the hosts of other edge switches, from a time on.
+    """Local ports through which a switch sends to hosts of other edge switches, from a time on.
 
     ``ports`` are ascending lists by edge switch (node numbers), of one routing table, which may
     name a port several times; other edge switches keep their lists.

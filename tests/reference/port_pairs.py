@@ -21,7 +21,7 @@ PortPair = tuple["HostPort", "HostPort"]  # a port of this host and one of the o
 
 
 def port_pairs_of(sim: Simulator, src: int, dst: int, wanted: int | None) -> list[PortPair]:
-    """Return the port pairs of a flow, by NIC ``wanted`` of the source if given."""
+    """Return the port pairs of a flow, on the source's NIC ``wanted`` if given."""
     there = sim.hosts[dst].ports
     found: list[PortPair] = []
     fastest = 0

@@ -68,7 +68,7 @@ def job_json(job: Job) -> dict[str, Any]:
 
 
 TIMES = ("time_ps", "low_ps", "high_ps")
-"""Of a message, its time and the ends of its interval, None if it has none."""
+"""A message's time and the ends of its interval, None if it has none."""
 
 SITE = ("racks", "gpus", "flops", "compute_watts", "it_watts", "total_watts")
 """Sizes of a site that follow from its keys."""

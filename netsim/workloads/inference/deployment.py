@@ -188,7 +188,7 @@ class IterationCost(NamedTuple):
     sequence_ps: float  # software overhead per sequence
     prefill_floor_ps: float  # minimum time of an iteration with prompts, without all-reduces
     long_prompt_row_ps: float
-    """Measured extra time per prompt row, in iterations with more than `LONG_PROMPT` of them."""
+    """Measured extra time per prompt row, in iterations with more than `LONG_PROMPT` rows."""
     one_roofline: bool
     """One roofline for all compute and reads, not one each for matrices, attention and head."""
     async_launch: bool  # launches overlap compute: the longer time counts, not the sum

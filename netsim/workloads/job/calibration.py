@@ -296,8 +296,8 @@ START = {
     ("direct", "ll"): Start(6.6, 0.6, 2.7, 0.25, 0.25),
     ("direct", "simple"): Start(8.4, 3.4, 14.0, 0.8, 0.95),
 }
-"""Latencies are NCCL's, but 1.5 times its hops of trees, where inner nodes wait for two others; the
-1.5 was chosen like the spreads."""
+"""Latencies are NCCL's, except 1.5 times for hops of trees, where inner nodes wait for two others;
+the 1.5 was chosen like the spreads."""
 
 BY_COLLECTIVE = {
     "all_reduce": ("ring", "tree", "nvls"),
@@ -312,8 +312,8 @@ NOISE = 0.3  # error of the curves on log t, before factors
 OWN = (0.2, 0.2, 0.2, 0.1, 0.1)
 
 COMMON = (("base", 0.4), ("latency", 1.0), ("latency", 1.0), ("inside", 0.4), ("between", 0.4))
-"""Standard deviations of log base, step, hop, inside and between around their start: of each curve,
-and of their common part, by a name. Latencies per step and hop scale together."""
+"""Standard deviations of log base, step, hop, inside and between from their initial values: for
+each curve, and for the part common to a name. Latencies per step and hop scale together."""
 
 SHARPNESS = (6.0, 60.0)  # exponents of the smooth minimum over curves, one fit after the other
 

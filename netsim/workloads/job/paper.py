@@ -262,7 +262,7 @@ def _size(layers: float) -> float:
 
 
 def shape(n_parameters: float) -> tuple[int, int]:
-    """Return layers (rounded, then up to even) and hidden size (rounded to 256)."""
+    """Return layers (rounded, then up to an even number) and hidden size (a multiple of 256)."""
     layers = ideal_layers(n_parameters)
     even = 2 * math.ceil(round(layers) / 2)
     return even, HIDDEN_STEP * round(width(layers) / HIDDEN_STEP)

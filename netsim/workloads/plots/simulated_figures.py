@@ -38,7 +38,7 @@ PERMUTATION = paper.Sweep("permutation", "fct_vs_load", full=FULL)
 RAIL = ("hosts_per_leaf", "leaves", "spines")
 RACKS = ("traffic.racks=none", *(f"topology.rail.{key}=14" for key in RAIL))
 STEP = paper.Sweep("training_layer", "training_layer", full=RACKS)
-"""Full size has all 87 or 98 racks of a layer in one datacenter; across two, at most 196."""
+"""At full size, all 87 or 98 racks of a layer are in one datacenter; across two, at most 196."""
 
 SWEEPS = {
     "fig2": (STEP,),
@@ -339,7 +339,7 @@ def _transports_drawn(comparison: by_axis.Transports) -> dict[str, list[object]]
 
 
 def scenario(result: Result, hosts: int, flows: str, small: bool) -> str:
-    """Describe hosts, their rate and flows, such as "{} each", of a given size."""
+    """Describe hosts, their rate, and their flows of a given size, such as "{} each"."""
     size = format_bytes(parse_bytes(resolved(result, "traffic.size")))
     text = f"{hosts:,} hosts at {resolved(result, 'topology.host_rate')}, {flows.format(size)}"
     return text + f", {paper.SMALLER} than the paper's" * small

@@ -50,7 +50,7 @@ SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def log_of(table: Any) -> Log:
-    """Return the columns of a log. Raises InputError if one is missing or has no integers."""
+    """Return the columns of a log. Raises InputError if one is missing or not integer."""
     names = ("host", "time_ps", *LOG)
     for name in names:
         if name not in table.columns or not table[name].dtype.is_integer():

@@ -44,7 +44,7 @@ NEXT = {
     DECODE_START: DECODE,
     LOST: GONE,
 }
-"""Stages after events of the log."""
+"""The stage that follows each event of the log."""
 
 BY_ITERATION = (PREFILL, DECODE)  # stages with one row per iteration
 

@@ -339,7 +339,7 @@ def _work(one: Row) -> str:
 
 
 AT_ONCE = (POOL_REQUEST, POOL_READ)
-"""Roles of tasks after which a host goes on at the same instant, or not because of them."""
+"""Roles of tasks after which a host continues at the same instant, or for another reason."""
 
 
 class ServingPaths:

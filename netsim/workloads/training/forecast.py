@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from netsim.results.run_result import Table
 
 SAME = 0.01
-"""Largest share by which the rates of the machine and of the network, or the times of groups, may
-differ unnoticed: packets take whole picoseconds."""
+"""Largest relative difference ignored between the rates of the machine and the network, or the
+times of groups: packets take whole picoseconds."""
 
 PARTS = ("compute_ps", "bubble_ps", "skew_ps", "other_ps")  # besides exposed communication
 ROUNDS = 20  # of fitting a factor per size and group

@@ -499,7 +499,7 @@ def _routed_bytes(grid: Grid, segments: Segments, rows: Ints, back: Flags) -> In
 
 
 def _is_return(segments: Segments) -> Flags:
-    """bool[segments]: expert exchanges that return tokens; every second in a layer's pass."""
+    """bool[segments]: expert exchanges that return tokens, every second one in a pass."""
     whens = [event.message.when for event in segments.events]
     of_experts = np.array([event.message.kind == "ep" for event in segments.events], np.bool_)
     rows = np.flatnonzero(segments.event != NO_EVENT)

@@ -355,7 +355,7 @@ BANDS: tuple[dict[str, Any], ...] = (
     {"tolerance": 0.10, "because": "up to 1 MiB; latencies vary between runs"},
     {"tolerance": 0.05, "because": "above 1 MiB; pairs of nodes of one machine differ as much"},
 )
-"""Tolerances of sizes that were left out, up to and above BAND."""
+"""Tolerances for held-out sizes, up to and above BAND."""
 
 
 class Table(NamedTuple):
@@ -380,7 +380,7 @@ TABLES = {
 
 
 Tested = tuple[Residual, dict[str, float]]
-"""A left-out measurement, and the errors that remain in experiments, by their change.
+"""A held-out measurement, and the errors that remain in experiments, by their change.
 
 Each removes a possible cause. Some rows agree by chance: with the error of another failing row in a
 row's place, 11 of 104 have the same bend as another run instead of 38, 11 are on a line of one side
@@ -423,7 +423,7 @@ def left_out_sizes(path: Path, name: str) -> Measured:
 
 
 def _tested(name: str, in_place: Mapping[Measurement, float]) -> Iterator[Tested]:
-    """Yield the error of each inner size, by a fit without every third size."""
+    """Yield the error of each inner size, from fits that hold out every third size."""
     rates, others = TABLES[name].rates, _other_runs(name)
     repeated = {"in place": {row[:3]: time_us for row, time_us in in_place.items()}, **others}
     for what, mirrored in MIRRORED.items():
