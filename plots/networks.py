@@ -3,8 +3,7 @@
 Plots and the report place nodes the same way, from the links alone: hosts are below, switches above
 them by their distance from hosts, and switches of networks inside racks below the hosts. Hosts of
 the same switches are drawn as one, as are neighbors in long rows, so planes and rails are side by
-side. Switches of a mesh are on a circle, hosts around it. `links.py` draws results on these
-drawings.
+side. Switches of a mesh are on a circle, hosts around it. `links.py` draws results on them.
 """
 
 from __future__ import annotations

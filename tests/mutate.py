@@ -70,7 +70,7 @@ def module_of(path: Path) -> str:
 
 
 def imports(path: Path) -> set[str]:
-    """Return the names of modules, and of what could be modules, that a file imports."""
+    """Return the names of modules, and of possible modules, that a file imports."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):

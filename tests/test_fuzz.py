@@ -1,7 +1,7 @@
 """netsim handles mutated experiments, files and results: it computes or explains, and ends.
 
 The cases are always the same ones. `FUZZ=10000 pytest tests/test_fuzz.py -k experiments` tries that
-many others of a kind.
+many other cases of a kind.
 """
 
 import json

@@ -399,7 +399,7 @@ def _total(rows: Sequence[BillRow], hosts: int = 1) -> str:
 
 
 def _short(value: float, unit: str) -> str:
-    """Format with three digits, since prices are assumptions, and a prefix."""
+    """Format with a prefix and only three digits, since prices are assumptions."""
     for scale, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= scale:
             return f"{format_number(value / scale, 3)} {prefix}{unit}"

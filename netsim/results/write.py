@@ -42,8 +42,8 @@ def write_result(
     directory.
 
     The files are written to a temporary directory that is then renamed, so readers see the old or
-    the new result, never a mixture. A complete result of other code or values that is replaced
-    moves to DIRECTORY.previous.
+    the new result, never a mixture. A replaced complete result from other code or values moves to
+    DIRECTORY.previous.
 
     `provenance` is the point's when the run began, `origin` the experiment's. With
     `keep_checkpoint`, the checkpoint there stays.

@@ -358,9 +358,9 @@ def point_of(result: Result, directory: Path | None = None, *, trust: bool = Fal
     """Return the point that a result belongs to.
 
     Files that the experiment names (plugins, flow lists) are searched in `directory`, or else in
-    the experiment's directory, the working directory and above the result. Missing plugins come
-    from the sources stored in the result. Code that is not part of netsim runs only with `trust`,
-    or if this process has run it already.
+    the experiment's directory, the working directory and the folders above the result. Missing
+    plugins come from the sources stored in the result. Code that is not part of netsim runs only
+    with `trust`, or if this process has run it already.
 
     Raises InputError if a file is neither found nor stored, the result is damaged, or code would
     need `trust`.

@@ -153,7 +153,7 @@ class Ecmp(Routing):
     """A hash of the flow."""
 
     def choose(self, came: Arrival, ports: Ports) -> int:
-        """Return the same for the same flow, direction and entropy."""
+        """Return the same port for the same flow, direction and entropy."""
         return self.hashed(came.packet, len(ports))
 
 
@@ -161,7 +161,7 @@ class EcmpSymmetric(Routing):
     """The same hash both ways."""
 
     def choose(self, came: Arrival, ports: Ports) -> int:
-        """Return the same for the same flow, entropy and height."""
+        """Return the same port for the same flow, entropy and height."""
         counter = mix(came.packet.flow * 2) ^ came.packet.entropy
         return below(rand32(self.seed, SYMMETRIC, self.switch.height, counter), len(ports))
 

@@ -56,7 +56,7 @@ PANEL_IN = 1.9
 def placement(ranks: Ranks, hosts: Ints, rack_hosts: int, title: str) -> Figure:
     """Draw the placement of `ranks` on `hosts`, int64[ranks], in racks of `rack_hosts`.
 
-    A column is a rack, a row the hosts with one index in their racks, which share a network on
+    A column is a rack, a row the hosts with the same index in their racks, which share a network on
     rails. The panel of each axis of the job shades hosts by their rank on it; hosts without a rank
     are white.
     """

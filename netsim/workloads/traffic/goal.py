@@ -452,8 +452,8 @@ LABELED = 100_000  # largest number of operations that get labels with their lin
 
 @frozen
 class GoalCosts:
-    """Costs of messages besides the network; `eager_bytes` None: all are eager. `rate_bps` is the
-    hosts' rate, to estimate the order on CPUs."""
+    """Message costs other than the network's; with `eager_bytes` None, all are eager. `rate_bps` is
+    the hosts' rate, to estimate the order on CPUs."""
 
     overhead_ps: int
     eager_bytes: int | None
