@@ -13,7 +13,7 @@ INT64 = 1 << 62  # sums of two smaller numbers fit an int64. Also the engine's "
 # --- time -----------------------------------------------------------------------------------------
 
 HORIZON_PS = 1 << 56
-"""End of a run's clock; every written time is less: 20 hours.
+"""End of a run's clock, 20 hours; every written time is less.
 
 A computed time is the clock plus a serialization (below 2**42 ps), a delay, or a transport's wait:
 below 2**56 + 2**61.4, less than INT64.

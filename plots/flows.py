@@ -57,7 +57,7 @@ def distribution(
 ) -> tuple[Floats, Floats]:
     """Return increasing values, and the share that is not above each; the first share is 0.
 
-    Shares are of `whole`, which defaults to the number of values; `counts` is how often each
+    Shares are relative to `whole`, by default the number of values; `counts` is how often each
     occurs. Many values are reduced to quantiles, which are closer in the tail.
     """
     if counts is None:

@@ -182,8 +182,8 @@ def _nodes(n: int, start: Ints, texts: list[str]) -> tuple[list[str], Flags]:
 
 
 def _tiers(n: int, start: Ints, end: Ints, hosts: Flags) -> Ints:
-    """Return the distance of each node from the hosts; -1 for switches of hosts that have no
-    switch above, if others do (networks inside racks)."""
+    """Return the distance of each node from the hosts; -1 for switches next to hosts with no switch
+    above, if other switches have one (networks inside racks)."""
     tier = np.where(hosts, 0, n)
     while True:
         nearest = np.full(n, n)

@@ -93,7 +93,7 @@ def variants(case: Case, rng: random.Random) -> list[Case]:
 
 
 def check(rng_seed: int, transmissions: int = 2000, **named: Any) -> tuple[Engine, Simulator]:
-    """Compare a random case; keywords are those of `random_case`. The case ends after this many
+    """Compare a random case; keywords are as for `random_case`. The case ends after this many
     transmissions."""
     case = cut_short(random_case(rng_seed, **named), transmissions)
     return compare(case, way_of(case, random.Random(f"way {rng_seed}")))

@@ -497,7 +497,7 @@ def _beside(name: str, netsim: float, peer: float, ratio: float) -> str:
 
 
 def beside_htsim(program: str) -> Iterator[str]:
-    """Yield what a program of htsim and netsim take for the same, and netsim's difference."""
+    """Yield the costs of an htsim program and of netsim on the same input, and the difference."""
     rows = []
     for path in sorted((ROOT / "docs" / "benchmarks" / "htsim").glob("*.json")):
         for case in json.loads(path.read_text("utf-8"))["comparisons"]:

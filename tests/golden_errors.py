@@ -1,10 +1,10 @@
 """Bad inputs and the errors that they raise: reading the golden file, and writing it again.
 
 `tests/golden/errors.json` lists cases by what reads them. A case is a change of the base of its
-kind (a null removes a key), or a whole text, with the files beside it and the values of `--set`.
-A file is text, or a table: of bytes in hex, of a text and how often it is repeated, of a Chakra
-trace's nodes, or of another file in gzip.
-Its errors are "file: key: code: message (hint)". After changing a message:
+kind (a null removes a key), or a whole text, with the files next to it and the values of `--set`. A
+file is text, or a table: of bytes in hex, of a text and how often it is repeated, of a Chakra
+trace's nodes, or of another file in gzip. Its errors are "file: key: code: message (hint)". After
+changing a message:
 
     PYTHONPATH=tests python tests/golden_errors.py
 
@@ -107,7 +107,7 @@ def _linted(tree: Any, directory: Path, _: Any) -> None:
 
 
 def _command(tree: Any, directory: Path, _: Any) -> list[str]:
-    """Return what a command prints about an error, beside small.toml and sweep.toml."""
+    """Return a command's output about an error, run next to small.toml and sweep.toml."""
     for name, extra in (("small", ""), ("sweep", "seed = [1, 2]")):
         content = EXPERIMENT.format(extra=extra, size='"1MB"')
         (directory / f"{name}.toml").write_text(content)
@@ -172,7 +172,7 @@ def changed(base: Any, change: Any) -> Any:
 
 
 def _content(given: Any) -> bytes:
-    """Return the content of a file beside a case."""
+    """Return the content of a case's file."""
     if isinstance(given, str):
         return given.encode()
     if "gzip" in given:

@@ -1,7 +1,7 @@
 """Descriptions of pictures: titles, labels, ticks, legends, colors, values and tables are those in
 data/pictures.json.
 
-`NETSIM_GOLDEN=write pytest FILE` writes those of a test file again; look at the diff.
+`NETSIM_GOLDEN=write pytest FILE` rewrites a test file's descriptions; look at the diff.
 """
 
 import json

@@ -110,7 +110,7 @@ def _sends(call: Call, first: int, number: int) -> list[Message]:
 
 
 def case_of(case: Case, load: Workload) -> Case:
-    """Return the case with the flows and tasks of a workload instead of its own."""
+    """Return the case with its flows and tasks replaced by a workload's."""
     flows, tasks = load.flows, load.tasks
     assert tasks is not None
     assert flows.start_ps.max(initial=0) == 0

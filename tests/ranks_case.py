@@ -10,7 +10,7 @@ from netsim.running.mpi import MpiRanks
 
 
 class Meeting:
-    """A rendezvous of ranks: each contributes an object, and all see those of the others."""
+    """A rendezvous of ranks: each contributes an object, and all see all objects."""
 
     def __init__(self, n: int) -> None:
         self.barrier = threading.Barrier(n)
@@ -19,7 +19,7 @@ class Meeting:
 
 
 class ThreadRanks(MpiRanks):
-    """Ranks that are threads. As in MPI, what one sends is copied."""
+    """Ranks that are threads. As in MPI, sent data is copied."""
 
     def __init__(self, rank: int, meeting: Meeting) -> None:
         self.rank, self.n, self._meeting = rank, meeting.barrier.parties, meeting

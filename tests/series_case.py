@@ -106,7 +106,7 @@ def _compare_levels(
 
 
 def _compare_hosts(case: Case, found: SeriesReading, engine: Engine) -> None:
-    """Compare a host's bytes with those of its ports and of the flows that end there."""
+    """Compare a host's bytes with the bytes of its ports and of the flows that end there."""
     n_traffic_classes = engine.fabric.n_link_classes
     ports = found.queues.things // n_traffic_classes
     dst = np.array([flow[1] for flow in case.flows])

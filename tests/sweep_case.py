@@ -53,7 +53,7 @@ class SweepCase:
         self.points = Experiment.load("e.toml").points()
 
     def same_as_serial(self, directory: str) -> bool:
-        """Return whether table, hashes, order and file names equal those of the serial run."""
+        """Return whether table, hashes, order and file names equal the serial run's."""
         both = ("serial", directory)
         tables = [load(one).table.drop(TIMES, strict=False) for one in both]
         hashes = [[point.summary["hash"] for point in load(one).points] for one in both]

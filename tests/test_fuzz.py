@@ -51,7 +51,7 @@ def tries(count: int, check: Case) -> None:
 
 @pytest.fixture(autouse=True)
 def _scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run in a folder of its own, in plain Python, with 1 GB of free memory."""
+    """Run in a separate folder, in plain Python, with 1 GB of free memory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     for module in ("common.memory", "running.estimate", "running.processes", "engine.pool"):

@@ -71,7 +71,7 @@ def digest(point: Point) -> str:
 
 
 def digests(name: str, left_out: str = "") -> dict[str, str]:
-    """Return the digest of every point of an experiment but those of a transport."""
+    """Return the digest of every point of an experiment except one transport's."""
     points = shipped(name).points()
     return {
         point.name: digest(point)

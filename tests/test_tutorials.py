@@ -48,7 +48,7 @@ def decided(experiment, networks):
 
 
 def agree(page, found):
-    """Check that a page's marked values are those of `found`, rounded as they are there."""
+    """Check that a page's marked values equal `found`, rounded as on the page."""
     written = values(page)
     assert written.keys() <= found.keys()
     for name, text in written.items():
@@ -95,7 +95,7 @@ def test_training_tutorial_compares_like_with_like(tmp_path):
 
 
 def forecasts(results):
-    """Return the forecasts of the whole job's step, and what the formula says."""
+    """Return the forecasts of the whole job's step, and the formula's result."""
     found = [result.summary["job"]["forecast"] for result in results]
     return [one["step_ps"] for one in found], [one["formula"]["step_ps"] for one in found]
 

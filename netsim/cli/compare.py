@@ -1,4 +1,4 @@
-"""`netsim compare`: what differs between two results; `netsim report`: one page about results."""
+"""`netsim compare`: differences between two results; `netsim report`: one page about results."""
 
 from __future__ import annotations
 

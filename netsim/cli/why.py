@@ -1,4 +1,4 @@
-"""`netsim why`: explain what a flow, a step or a request waited for, where, and for whom."""
+"""`netsim why`: explain the waits of a flow, step or request: where, and due to which traffic."""
 
 from __future__ import annotations
 

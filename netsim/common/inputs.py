@@ -257,7 +257,7 @@ def at_line(path: Path, line: int, message: str, hint: str | None = None) -> Inp
 
 
 def bounded(what: str, word: str, least: int = 0, below: int = 1 << 31) -> int:
-    """Return the whole number in a word. Raises InputError unless it is in bounds."""
+    """Return the whole number that a word states. Raises InputError unless it is in bounds."""
     try:
         number = whole(word)
     except ValueError:

@@ -1,6 +1,6 @@
 """The directory of a result: whether it may be written, its lock, and how a result takes its place.
 
-A result is written beside its directory as `.NAME.xxxxxxxx.tmp` and renamed; the old one is
+A result is written next to its directory as `.NAME.xxxxxxxx.tmp` and renamed; the old one is
 `.NAME.xxxxxxxx.old` in between. `clean` removes what killed runs leave.
 
 A directory is replaced only if all its entries have names of result files, and a JSON file or a

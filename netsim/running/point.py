@@ -241,8 +241,8 @@ class Stepping:
         return ports_named(pattern, self._engine.network)
 
     def counters(self) -> LinkCounters:
-        """Return the counters of all links so far, such as `queue_bytes` and `sent_bytes`; those of
-        a link's class are at link * classes + class."""
+        """Return the counters of all links so far, such as `queue_bytes` and `sent_bytes`; a link's
+        class has index link * classes + class."""
         return self._engine.link_counters()
 
     @property

@@ -363,7 +363,7 @@ class _SegmentSearch:
         return self._deferred_cause(i)
 
     def _deferred_cause(self, i: int) -> int | None:
-        """Go to the event that a host answered later, when its turn came."""
+        """Go to the event that a host answered later, in its turn."""
         node = self.node[i]
         here, position = self.at[node], self.position[i]
         cause: int | None = None

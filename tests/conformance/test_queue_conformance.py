@@ -21,7 +21,7 @@ OTHERS = [case.name for case in DETERMINISM]
 TEMPLATE = Path(templates.__path__[0], "my_queue.py")
 NAMES = [*registry.names("queue"), str(TEMPLATE)]
 QUICK = ("drop_tail", "trim", "pfabric", "lossless", "credits", str(TEMPLATE))
-"""Disciplines of each kind: a FIFO, trimming, another order, PFC, credits, classes in turn."""
+"""Disciplines of each kind: FIFO, trimming, another order, PFC, credits, round robin of classes."""
 FIFO = '''
 """A FIFO."""
 

@@ -43,7 +43,7 @@ def choose(env, now, port, pkt, first, n):
 
 
 QUICK = ("ecmp", "conga", "letflow", "dateline", "ugal_l")
-"""Algorithms of each kind: hashed, in turn, by load, by gap, by dimension, by detours."""
+"""Algorithms of each kind: hashing, round robin, load, flowlets, dimension order, detours."""
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def engine(setting="trimming", trace=(), flows=FLOWS, **options):
 
 
 def record_all(traced, windows=7):
-    """Run to the end and return what was recorded."""
+    """Run to the end and return the records."""
     chunks, status = [], RUNNING
     while status == RUNNING:
         status = traced.advance(windows, INF)

@@ -50,7 +50,7 @@ ASKS = DATAGRAM.replace(
 
 @pytest.mark.parametrize("network", [fat_tree(2, 2, "100Gbps"), rails(4, [100, 100])])
 def test_control_packets_sent_in_build_packet_find_room(network: Network, tmp_path: Path) -> None:
-    """Eight per data packet; all wait, because the neighbor has paused their class."""
+    """Each data packet sends eight; all wait, because the neighbor has paused their class."""
     path = tmp_path / "mine.py"
     asks = "from netsim.transport import send\nTX_STATE = ('next_seq',)\n" + ASKS
     path.write_text(HEAD + asks + "\ndef setup(env, tx, rx):\n    tx.prio = 1\n")

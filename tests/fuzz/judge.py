@@ -114,7 +114,7 @@ def assert_names(err: str, key: str) -> None:
 
 
 def assert_sound(result: Any) -> None:
-    """Check what the tables of any result fulfill."""
+    """Check the invariants of a result's tables."""
     summary, flows = result.summary, result.flows
     reliable = _is_reliable(result.experiment["resolved"])
     assert summary["simulated_ps"] >= 0

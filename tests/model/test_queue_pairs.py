@@ -1,4 +1,4 @@
-"""Messages over several queue pairs: results are those of messages, and the path of tasks holds."""
+"""Messages over several queue pairs: results are per message, and the path of tasks is right."""
 
 from pathlib import Path
 

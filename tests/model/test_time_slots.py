@@ -86,7 +86,7 @@ def test_expander_routes_use_only_circuits_up_for_the_whole_slot(network: Networ
 
 
 def test_single_packets_over_the_expander_never_wait(network: Network) -> None:
-    """At any phase, the time is that of one to six circuits in sequence, to the picosecond."""
+    """At any phase, a packet takes the time of one to six circuits in a row, to the picosecond."""
     rng = np.random.default_rng(3)
     flows = []
     for k in range(400):

@@ -178,8 +178,8 @@ class Nic:
         return Timer(self.host, (self.number, *slot), action)
 
     def join(self, sender: Sender) -> None:
-        """Put a flow into the ready list of its next port, after those of its rank, unless it is
-        in a list or finished.
+        """Put a flow into the ready list of its next port, after flows of its rank, unless it is in
+        a list or finished.
         """
         if not sender.finished and sender.port_pair is None:
             sender.port_pair = sender.spread.of_data(sender.packets_sent)

@@ -1,4 +1,4 @@
-"""Link-level retry: the replay buffer of a port, and what the other end of its link accepts."""
+"""Link-level retry: the replay buffer of a port, and acceptance at the other end of its link."""
 
 from __future__ import annotations
 

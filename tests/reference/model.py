@@ -77,7 +77,7 @@ class CircuitSwitch:
 
 @dataclass(frozen=True)
 class FaultInterval:
-    """State of a link from a time on; rate None is that of its cable."""
+    """State of a link from a time on; rate None means the cable's rate."""
 
     start_ps: int
     loss: float
@@ -123,9 +123,9 @@ class Reroute:
 class Task:
     """A task: ``kind`` is "compute", "send", "receive" or "join".
 
-    ``flow`` is that of a send or a receive task; a send task is done when its flow is ``acked``, or
-    else sent. The case's program starts a ``deferred`` task. ``after`` lists tasks of the
-    same host.
+    ``flow`` is the flow of a send or receive task; a send task is done when its flow is ``acked``,
+    or else sent. The case's program starts a ``deferred`` task. ``after`` lists tasks of the same
+    host.
     """
 
     kind: str
@@ -164,12 +164,12 @@ class Case:
     bytes) override those of ``fabric``: of disciplines, and kmin_bytes and kmax_bytes. ``reroutes``
     are changes of switches' routes, in any order; ``policy`` is set if there are several routing
     tables. ``carrier`` has the delays after which hosts detect loss of carrier: their own, others'.
-    ``phases``, with phase-driven circuit switches, are those of all flows, -1 for none. ``beside``
-    has the transport and parameters of flows that do not use ``transport``. Switches wait for
-    ``cut_through_bytes`` of a packet; None: for all. ``nic`` has the interval and delay by which
-    hosts process data, ack and cnp. ``llr`` has max_frames, max_bytes, replay_timeout_ps (None: by
-    default) and max_replays (None: any). Only events before ``until_ps`` take place; None means
-    all.
+    ``phases``, with phase-driven circuit switches, are the phases of all flows, -1 for none.
+    ``beside`` has the transport and parameters of flows that do not use ``transport``. Switches
+    wait for ``cut_through_bytes`` of a packet; None: for all. ``nic`` has the interval and delay by
+    which hosts process data, ack and cnp. ``llr`` has max_frames, max_bytes, replay_timeout_ps
+    (None: by default) and max_replays (None: any). Only events before ``until_ps`` take place; None
+    means all.
     """
 
     n_hosts: int

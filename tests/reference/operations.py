@@ -22,10 +22,10 @@ Network = Callable[[int, Time], tuple[Time, Time]]
 
 @dataclass(frozen=True)
 class Operation:
-    """One rank's operation; ``number`` is that of the call that created it.
+    """One rank's operation; ``number`` is the number of the call that created it.
 
-    ``what`` is "compute", "join", "send", "receive" or a collective. ``duration_ps`` is that of a
-    compute, and of a collective without packets.
+    ``what`` is "compute", "join", "send", "receive" or a collective. ``duration_ps`` is set for a
+    compute, and for a collective without packets.
     """
 
     rank: int

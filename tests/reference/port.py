@@ -265,7 +265,7 @@ class Port:
         self.node.arrive(self, packet)
 
     def set_paused(self, mask: int) -> None:
-        """Replace the pause state of all classes by that of a PFC frame."""
+        """Replace the pause state of all classes by a PFC frame's."""
         now = self.sim.now
         for c, was in enumerate(self.paused):
             becomes = bool(mask >> c & 1)

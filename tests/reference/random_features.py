@@ -275,7 +275,7 @@ def _slotted(policy: RoutingPolicy, inner: list[int], rng: random.Random) -> Rou
 
 
 def with_faults(case: Case, rng: random.Random) -> Case:
-    """Add faults to some links, to all, or to those of a node that is down for a while."""
+    """Add faults to some links, to all, or to the links of a node that is down for a while."""
     links = _links(case)
     if rng.random() < 0.2:
         node = rng.randrange(case.n_hosts + case.n_switches)

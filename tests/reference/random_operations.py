@@ -14,8 +14,8 @@ class Call:
     """A call: ``what`` is "compute", "join", "send" or a collective.
 
     ``ranks`` are its rank, source and destination, or group, and ``streams`` are theirs.
-    ``size_bytes`` of an all-to-all may be a matrix. ``duration_ps`` is that of a collective without
-    packets, ``latency_ps`` the software latency of a send, ``how`` a collective's options,
+    ``size_bytes`` of an all-to-all may be a matrix. ``duration_ps`` is the time of a collective
+    without packets, ``latency_ps`` the software latency of a send, ``how`` a collective's options,
     ``orders`` the order in streams (0 by default).
     """
 

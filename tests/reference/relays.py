@@ -85,7 +85,7 @@ def relay(case: Case, rack: int, rail: int, at: str, chunk: int) -> Case:
 
 
 def stripe(case: Case, queue_pairs: int, payload: int) -> Case:
-    """Return the case with every flow sent over `queue_pairs`; `payload` is that of a packet."""
+    """Return the case with every flow sent over `queue_pairs`; `payload` is a packet's."""
     flows, tasks = list(case.flows), list(case.tasks)
     beside, after = dict(case.beside), dict(case.after)
     parts: dict[int, list[int]] = {}

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class RoutingPolicy:
     """The policy of a case.
 
-    ``cables`` are those of each table, by their positions in the list. For the table ``slotted``,
-    if any, they are those of slot 0; ``by_slot`` has those of all slots, which last ``slots_ps``
+    ``cables`` are each table's cables, by their positions in the list. For the table ``slotted``,
+    if any, they are for slot 0; ``by_slot`` has the cables of all slots, which last ``slots_ps``
     and begin at ``offset_ps``. ``of_flow`` has the table that a flow, or a rule, names.
     """
 

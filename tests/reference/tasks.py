@@ -42,7 +42,7 @@ class Running:
 
 
 class Tasks:
-    """All tasks of a run. When one is done, those of its host are visited until none changes."""
+    """All tasks of a run. When one is done, its host's tasks are visited until none changes."""
 
     def __init__(self, sim: Simulator) -> None:
         self.sim = sim
@@ -91,7 +91,7 @@ class Tasks:
         return [one for one in found if one.task.flow == flow.index and not one.runs]
 
     def _free(self, one: Running) -> bool:
-        """Return whether it waits for nothing but edges."""
+        """Return whether it waits only for edges."""
         task = one.task
         if one.deferred:
             return False

@@ -1,4 +1,4 @@
-"""Runs with outages, slow links, losses and random failures: how they end, what they report."""
+"""Runs with outages, slow links, losses and random failures: how they end, and their reports."""
 
 from pathlib import Path
 

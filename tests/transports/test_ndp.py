@@ -13,7 +13,7 @@ from netsim.transport import ACK, BLOCKED, NACK, PULL
 
 
 def test_pull_that_overtakes_its_nack_is_not_lost():
-    """All packets are sent and one is trimmed; its pull comes first, over a shorter path."""
+    """All packets are sent and one is trimmed; its pull arrives first, over a shorter path."""
     flows = flow_table([(0, 4, 3 * 4096, 0)])
     engine = run(build(fat_tree(4, 2, "100Gbps"), flows, "ndp", TRIM, jit=False), 3 * US)
     hosts, links = engine.state.hosts, engine.state.links

@@ -42,8 +42,7 @@ def test_short_flow_waits_only_for_packets_in_transmission() -> None:
 
 
 def test_flows_finish_in_order_of_size() -> None:
-    """Each takes its own time plus that of all shorter flows; timeouts of waiting flows add
-    some."""
+    """Each takes the time of itself and all shorter flows, plus some timeouts of waiting flows."""
     sizes = np.array([150, 50, 200, 100])
     flows = flow_table([(h, 15, int(sizes[h]) * 4096, 0) for h in range(4)])
     engine = run(build(fat_tree(4, 4, "100Gbps"), flows, "pfabric", FABRIC, jit=False))

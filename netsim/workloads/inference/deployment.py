@@ -291,7 +291,7 @@ def all_reduce_bytes(cost: IterationCost, tokens: int) -> int:
 
 
 def gpu_parameters(deployment: Deployment) -> tuple[float, float]:
-    """Return the parameters at one GPU: without experts, and of experts."""
+    """Return the parameters at one GPU: all except experts', and experts'."""
     model, tp = deployment.model, deployment.tp
     expert, routers = model.expert_parameters, model.hidden * model.experts
     met = model.layers * model.attention_parameters

@@ -134,7 +134,7 @@ class Timeline:
 
 def ranks_of(result: Result) -> Ranks | None:
     """Return the ranks of a training step, inferred from its messages; None for other runs. A
-    pipeline message goes to the next stage, so its smallest distance is that of stages."""
+    pipeline message goes to the next stage, so its minimum distance separates stages."""
     table = result.operations
     if table is None or sweeps.resolved(result, "traffic.kind") != "training":
         return None
@@ -430,7 +430,7 @@ def _places(rows: pl.DataFrame) -> Places:
 
 
 MAX_ROWS, FIRST_ROWS, MAX_STAGES = 64, 32, 8
-"""Largest numbers of rows shown, without --hosts, and of stages then."""
+"""Maximum number of rows; without --hosts, of rows and of stages."""
 
 RESOLUTION = 2000  # horizontal resolution: closer bars are merged
 

@@ -25,7 +25,7 @@ group, numbered from 0:
 
 - src, dst: positions in the group, from 0;
 - pieces: the pieces of the buffer it carries, of equal size: "3", "4-7", or "0-12/4" for 0, 4, 8
-  and 12; those of an all-gather, reduce-scatter, gather or scatter belong to positions 0, 1, ... in
+  and 12; in an all-gather, reduce-scatter, gather or scatter they belong to positions 0, 1, ... in
   equal runs, and in an all-to-all of n the first n runs are from position 0 to 0, 1, ..., the next
   n from position 1;
 - adds: yes if the receiver adds to its data, no (or empty) if it replaces it;

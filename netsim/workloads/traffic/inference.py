@@ -187,7 +187,7 @@ class Phase:
         return self._times_ps(own, int(self.rows[part]), length)
 
     def _times_ps(self, cost: IterationCost, rows: int, length: int) -> tuple[int, int]:
-        """Return the compute time of an iteration, and that without attention's token pairs."""
+        """Return the compute time of an iteration, with and without attention's token pairs."""
         if self.name == DECODE:
             whole = compute_ps(cost, rows, 0, rows, rows * length)
             return whole, compute_ps(cost, rows, 0, rows, 0)
