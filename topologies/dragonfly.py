@@ -6,7 +6,7 @@ between any two; `groups` makes it smaller, if the a h cables of a group can be 
 the others. A balanced network has a = 2 p = 2 h.
 
 Cable k of a group is at its switch k // h. `arrangement`: it leads to group k, not counting itself
-("absolute"), or to the group k + 1 further on ("relative").
+("absolute"), or to the group k + 1 groups ahead ("relative").
 
 Packets take minimal routes: a cable within the group, one to the destination's group, and one
 within that group. Other routes, with two cables between groups, may be as short; packets take them

@@ -16,8 +16,7 @@ parameter ``paths`` selects one of these methods:
   maximum, ``WORST``. Entropies with a penalty are skipped, at most one round per packet, and the
   first one skipped loses 1;
 - ``mixed``: entropies of packets acknowledged without a mark wait in a queue and are reused once,
-  oldest first; if none waits, as with ``bitmap``. This is the default of Ultra Ethernet's
-  simulator.
+  oldest first; if none waits, as with ``bitmap``. Ultra Ethernet's simulator uses this by default.
 
     TX_STATE = (*paths.TX_STATE, ...)
 
@@ -220,8 +219,7 @@ def acknowledged(env, now, tx, entropy, marked):
 
 
 def trimmed(env, now, tx, entropy, at_last_hop):
-    """Learn from a trimmed packet. A packet trimmed on the link to the receiver took a good
-    path."""
+    """Learn from a trimmed packet. One trimmed on the link to the receiver took a good path."""
     if at_last_hop:
         acknowledged(env, now, tx, entropy, False)
     elif env.par.paths >= BITMAP:

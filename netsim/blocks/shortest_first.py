@@ -49,8 +49,7 @@ def choose_active(env, most):
 
 
 def _place(env, rx, above):
-    """Insert a message after the last message, from ``above`` upward, that has no more bytes
-    left."""
+    """Insert a message after the last message, from ``above`` upward, with no more bytes left."""
     below = 0
     if above != 0:
         below = env.rx[above - 1].below

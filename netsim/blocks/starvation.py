@@ -40,8 +40,7 @@ def packet_time(env):
 
 
 def granted_in(rx, of_class, upto):
-    """Record that packets before ``upto`` come in a class; earlier ones may come in a lower
-    class."""
+    """Record that packets before ``upto`` come in a class; earlier ones may come in a lower one."""
     rx.granted_class = of_class
     if of_class >= rx.waits_in:
         rx.waits_in = of_class

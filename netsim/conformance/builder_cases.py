@@ -139,8 +139,7 @@ class TopologyTestbed(Testbed):
     def build(self, **changes: Any) -> Network:
         """Return the network, with some parameters changed; values are as the topology gets them.
 
-        Raises RefusedError for an InputError and ConformanceError for too much memory; other errors
-        pass.
+        Raises RefusedError for an InputError and ConformanceError for too much memory; others pass.
         """
         params = {**self.params, **changes}
         given = dict(params)

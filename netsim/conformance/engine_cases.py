@@ -312,7 +312,7 @@ def on_planes(
     faults: Callable[[Network], LinkFaults | None] | None = None,
 ) -> Callable[[Testbed], str]:
     """Return a case on two planes, the second `slower`: every host sends to a host on another leaf
-    while seven hosts send to one. If paths must be symmetric, round_robin planes become a plane per
+    while seven hosts send to one. If paths must be symmetric, round_robin means a plane per
     flow."""
 
     def flows(testbed: Testbed) -> FlowTable:

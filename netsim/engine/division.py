@@ -192,8 +192,7 @@ def _parts(order: Array, weights: Array, n_parts: int) -> Array:
 
 
 def _tiers(net: Net) -> Iterator[tuple[Array, Array]]:
-    """Yield the cables to each tier of switches, lowest first: the nodes above, and the nodes
-    below."""
+    """Yield the cables to each tier of switches, lowest first: nodes above, and nodes below."""
     near, far = net.port_node, net.port_node[net.port_peer]
     reached = np.arange(net.first_port.shape[0] - 1) < net.n_hosts
     while (new := ~reached[near] & reached[far]).any():

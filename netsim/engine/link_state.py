@@ -76,7 +76,7 @@ from netsim.units import format_time
 
 
 def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
-    """Return `circuits`, `days` and `reconfiguring_ports` of LinkState, with one entry without
+    """Return `circuits`, `days` and `reconfiguring_ports` of LinkState; one entry without
     circuits."""
     network = simulation.network
     if not simulation.feature_set.circuits or network.circuits is None:

@@ -33,8 +33,7 @@ PACKETS = (
     ("links.queues", "head", "tail"),
     ("hosts.host_ports", "ctrl_head", "ctrl_tail"),
 )
-"""Owners of the packets in a snapshot, in order, with the fields of their first and last
-position."""
+"""Owners of the packets in a snapshot, in order, with the fields of their positions."""
 
 FIBERS = ("first_fiber", "last_fiber")  # range of a switch's fibers
 LOGGED = ("hosts.program_hosts", "first_row", "next_row")  # likewise for rows of a program's log
@@ -58,8 +57,7 @@ class Partition:
 
     @cached_property
     def paths(self) -> list[str]:
-        """The arrays that several parts change; the log, with rows from other parts, is the
-        last."""
+        """The arrays that several parts change; the log, with other parts' rows, is the last."""
         groups = {name: getattr(self._state, name) for name in ("links", "hosts", "clock")}
         found = [
             f"{group}.{name}"

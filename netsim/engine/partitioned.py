@@ -223,7 +223,7 @@ class PartitionedEngine(Engine):
 
     @property
     def _has_news(self) -> bool:
-        """Return whether ranks learn of events elsewhere by other means than packets."""
+        """Return whether ranks learn of events elsewhere by means other than packets."""
         return self._tells or self.program.sets_flows
 
     @property

@@ -77,8 +77,7 @@ class Sizes:
 
 def shortest_delay_ps(network: Network, flows: FlowTable) -> int:
     """Return the smallest delay of any link in use, after which a run ends (MODEL.md). Cables of
-    networks without flows do not count, such as cables in racks whose hosts only send to other
-    racks."""
+    networks without flows do not count, such as cables in racks whose hosts send only to others."""
     if network.has_several_ports and not _told_out_of_band(network, flows):
         return _shortest_used_ps(network, flows)
     return network.lookahead_ps

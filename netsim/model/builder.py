@@ -193,8 +193,8 @@ class NetworkBuilder:
             nic: number that NIC 0 of its hosts becomes.
             rate: factor applied to its link rates.
 
-        Returns the ids of its switches, in its order. Raises InputError if the number of hosts
-        differs or it has its own routing.
+        Returns the ids of its switches, in order. Raises InputError if the number of hosts differs
+        or it has its own routing.
         """
         first = self._n_hosts + len(self._names)
         plan = placed(part, np.asarray(hosts), first, nic=nic, rate=rate)

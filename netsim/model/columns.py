@@ -74,7 +74,7 @@ def find_cycle(n: int, waiter: NDArray[np.integer], after: Ints) -> list[int]:
 
 
 def in_order(n: int, waiter: NDArray[np.integer], after: Ints) -> Ints:
-    """Return items in topological order, `waiter[i]` after `after[i]`; omit items that wait for a
+    """Return items in topological order, `waiter[i]` after `after[i]`; omit any that wait for a
     cycle."""
     rounds = [free for free, _ in rounds_in_order(n, waiter, after)]
     return np.concatenate([np.zeros(0, np.int64), *rounds])
@@ -176,8 +176,7 @@ def flattened(lists: Sequence[Iterable[int]]) -> tuple[Ints, Ints]:
 
 
 def distinct_columns(matrix: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Ints]:
-    """Return the distinct columns of a boolean matrix, bool[k, rows], and each column's index among
-    them."""
+    """Return the distinct columns of a boolean matrix, bool[k, rows], and each column's index."""
     rows = matrix.shape[0]
     packed = np.ascontiguousarray(np.packbits(matrix, axis=0).T)
     keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)

@@ -281,8 +281,7 @@ class _Search:
 
 
 def _blocks(sizes: Ints) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of runs of items whose sizes add up to BLOCK_BYTES or a little
-    more."""
+    """Yield the start and end of runs of items whose sizes add up to about BLOCK_BYTES."""
     block = np.cumsum(sizes) // BLOCK_BYTES
     ends = np.flatnonzero(np.diff(block, append=-1)) + 1
     begins = np.concatenate([[0], ends[:-1]])

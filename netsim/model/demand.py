@@ -303,8 +303,7 @@ def _join(joined: Ints, one: int, other: int) -> bool:
 
 
 def _change(joined: Ints, start: int, way: tuple[int, int], avoid: int) -> bool:
-    """Swap two switches along the chain of circuits that starts at `start`; return whether it was
-    done.
+    """Swap two switches along the chain of circuits from `start` on; return whether it was done.
 
     `start` uses the first switch and not the second. Nothing is done if the chain ends at `avoid`,
     whose free uplink it would take.
@@ -324,8 +323,7 @@ FREE = -1
 
 
 def perfect_matching(table: Table, least: int = 1, known: list[int] | None = None) -> list[int]:
-    """Return a different column for each row, with entries of at least `least`; [] if there is
-    none.
+    """Return a different column for each row, with entries of at least `least`; [] if impossible.
 
     Hopcroft-Karp, starting with the entries of `known` that are still in the table, so that a
     matching that has lost few entries is repaired quickly.
@@ -400,8 +398,7 @@ def _augment(
 def slot_by_slot(
     table: Table, capacity: int, most: int, *, bidirectional: bool
 ) -> list[Submatching]:
-    """Return the best matching for a slot of `capacity` bytes, then for the remaining bytes, and so
-    on.
+    """Return the best matching for a slot of `capacity` bytes, then for the rest, and so on.
 
     Stops after `most` matchings or when nothing remains. With `bidirectional`, matchings are
     symmetric.

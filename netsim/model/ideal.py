@@ -407,8 +407,7 @@ def hashed_times(
     evenly: bool = False,
 ) -> Floats:
     """Return the time in ps from the start to the last byte of each flow, on the paths that `ecmp`
-    hashing selects in a run with `seed` for data with entropy 0, as with transports that do not set
-    it.
+    hashing selects in a run with `seed` for data with entropy 0, the default of transports.
 
     This is a fluid model without packets, queues or losses, to compare with single-path transports
     under per-flow hashing. Each flow has its max-min fair rate (Bertsekas and Gallager, "Data

@@ -366,15 +366,13 @@ def _distances(network: Network, number: int, found: Sequence[PathCounts]) -> tu
 
 
 def _sent_bps(network: Network, number: int, middle: int) -> int:
-    """Return the lower of the rates that hosts below `middle`, and others, can send into a
-    network."""
+    """Return the lower rate that hosts on either side of `middle` can send into a network."""
     return min(int(network.port_rate_bps[half].sum()) for half in halves(network, number, middle))
 
 
 def _across(network: Network, alike: Ints, own: Bisection | None) -> tuple[Bisection, int]:
     """Return the rate that equal networks carry between the halves of all hosts, and the rate that
-    the halves can send. `own` is each network's bisection, which applies if its halves are the
-    same."""
+    the halves can send. `own` is each network's bisection, which applies if its halves match."""
     middle = network.n_hosts // 2
     total, sent_bps, how = 0, 0, MAX_FLOW
     for number in alike.tolist():

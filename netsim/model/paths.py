@@ -326,7 +326,7 @@ def bisection(network: Network, number: int, middle: int) -> Bisection:
 
 
 def halves(network: Network, number: int, middle: int) -> tuple[Ints, Ints]:
-    """Return the ports into a network of its hosts below `middle`, and of its others."""
+    """Return the ports into a network of its hosts below `middle`, and of its other hosts."""
     ports = np.flatnonzero(network.port_network == number)
     low = network.port_node[ports] < middle
     return ports[low], ports[~low]

@@ -404,8 +404,8 @@ def up_down_rows(wiring: Wiring, writer: TableWriter, first: Ints) -> tuple[list
     every cable between adjacent levels, and if
 
     - the groups *below* a switch, to which cables lead downward, have consecutive numbers;
-    - all switches above the switches of one level that have the same groups below them have the
-      same groups below them, and every switch has a switch above it or all groups below it.
+    - switches of one level with the same groups below form a set, and all switches above a set have
+      the same groups below. Every switch has a switch above it or all groups below it.
 
     Then all shortest paths go up by any cable until the group is below, and then down by the cables
     to it. Proof: let k be the level of a switch, and j the level of the first switches on the way

@@ -149,8 +149,7 @@ class Expander(TimeSlotRouting):
         )
 
     def _there(self, circuits: Circuits, begin_ps: int, slot_ps: int) -> Flags:
-        """Return bool[n_ports], whether a port has a circuit in a slot and for `drain_ps` after
-        it."""
+        """Return bool[n_ports], whether a port has a circuit in a slot and `drain_ps` longer."""
         up_ps, down_ps = circuits.days_ps.T
         of_day = np.repeat(circuits.period_ps, np.diff(circuits.first_day))
         stays = (begin_ps - up_ps) % of_day + slot_ps <= down_ps - self.drain_ps - up_ps

@@ -402,7 +402,7 @@ def jobs_workload(
 
 
 def _key(error: InputError, job: str, table: str) -> str:
-    """Return the key, in a job's table, of an error in its work: patterns call their own table
+    """Return the key, in a job's table, of an error in its work: patterns call their table
     "traffic"."""
     key = (error.key or "").removeprefix(f"{JOBS}{job}").removeprefix("traffic")
     return f"{JOBS}{table}{key}"

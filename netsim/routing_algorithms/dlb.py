@@ -5,8 +5,7 @@ averages of the bytes sent per `tick` (past load) and of the bytes held at its e
 both with weight `load_weight`. Bands have equal width up to twice the bytes that the link carries
 in a period. Equal ports are chosen at random. With `flowlet_gap` = 0 every packet chooses, and
 receivers must reorder; otherwise a flowlet keeps its port. A sender that never pauses, such as RDMA
-at line rate, is a single flowlet: it avoids loaded ports once, at its start, and then behaves as
-with ECMP.
+at line rate, is a single flowlet: like ECMP, but it avoids loaded ports once, at its start.
 
 The defaults are SAI's, which advises a gap of half a round trip; operators choose the bands. Left
 out: alternate members, detection of down links by the switch itself, and a flow table per group of

@@ -2,8 +2,7 @@
 
 A table [traffic.jobs.NAME] has `kind` and the parameters of a pattern, and `hosts`: how many, or a
 list in the order of the ranks. Lists may share hosts; a number gets free hosts. The pattern sees
-only these hosts, the first as host 0. A job starts at its `start`, and its times are relative to
-that.
+only these hosts, the first as host 0. A job starts at its `start`; its times are relative to it.
 
 `run = ["all", "a", "b"]` runs the jobs together and each alone, on the same hosts and with the same
 random numbers; `netsim run` then prints how much longer each takes with the others. A job that runs

@@ -82,7 +82,7 @@ def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -
 
 
 def _note(params: Params, sizes: SizeDistribution) -> str:
-    """Return a note on the mean size, since tables with the same name, and their interpolations,
+    """Return a note on the mean size, since tables with the same name (and interpolations)
     differ."""
     given = params["sizes"]
     table = f"the table {written(given)}" if isinstance(given, str) else "the table given"

@@ -47,8 +47,7 @@ ALLOWED = {
     "receive": ("duration",),
     "join": (),
 }
-"""Cells that a task of each kind must have (NEEDED) and may have, in addition to cells of all
-kinds."""
+"""Cells that a task of each kind must have (NEEDED) and may have, beyond the cells of all kinds."""
 
 OF_ALL = ("kind", "host", "after", "label")
 COLUMNS = (*OF_ALL, "duration", "stream", "to", "size", "class", "done_when", "of")

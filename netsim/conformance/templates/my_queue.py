@@ -50,8 +50,8 @@ def admit(env, now, port, pkt):
 def choose_class(env, now, port):
     """Return the class to serve when the port is free and several are open.
 
-    The current class continues while its next packet fits its deficit; then the next class takes
-    its turn.
+    The current class continues while its next packet fits its deficit; then the next class has its
+    turn.
     """
     while True:
         if is_open(port, port.turn):

@@ -189,8 +189,7 @@ class Bindings:
         return named and value.__module__.startswith(ENGINE)
 
     def members(self, value: Any, user: types.FunctionType) -> dict[str, Any] | None:
-        """Return the members of a helper module that ``user`` may use by name; None for other
-        values."""
+        """Return the members of a helper module that ``user`` may name; None for other values."""
         if not isinstance(value, types.ModuleType) or not is_ours(getattr(value, "__file__", None)):
             return None
         used = _attribute_names(user.__code__)

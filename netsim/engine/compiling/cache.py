@@ -1,8 +1,7 @@
 """Compiled code on disk, used if it is intact and the user's own.
 
-Machine code lies in a folder named by a hash of everything it depends on (`bindings.py`).
-Each function has one file, written to a temporary name and renamed, so that processes may run in
-parallel:
+Machine code lies in a folder named by a hash of everything it depends on (`bindings.py`). Each
+function has one file, written to a temporary name and renamed, so processes may run in parallel:
 
   32 bytes     SHA-256 of the rest
   8 bytes      length of the head, little-endian

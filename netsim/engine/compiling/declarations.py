@@ -103,8 +103,7 @@ class PluginFile(Declarations):
         return padded_record_of(base, *own) if padded else record_of(base, *own)
 
     def count(self, what: str, most: int, params: Mapping[str, Any] | None = None) -> int:
-        """Return the declared number of timers or bitmaps. In a dict, only parameters that are set
-        count."""
+        """Return the declared number of timers or bitmaps. In a dict, only set parameters count."""
         value = getattr(self.module, what, 0)
         if params is not None and isinstance(value, dict):
             value = counted(value, params)
@@ -215,8 +214,8 @@ def plugin_parameters(plugin: Any, params: Mapping[str, Any]) -> dict[str, int |
 
 
 def parameter_value(value: Any, choices: tuple[str, ...]) -> int | float:
-    """Return a parameter as handlers see it: None or a list is -1, a choice its index, a bool 0 or
-    1."""
+    """Return a parameter as handlers see it: -1 for None or a list, a choice's index, 0 or 1 for a
+    bool."""
     if value is None or isinstance(value, tuple):
         return -1
     if isinstance(value, str):

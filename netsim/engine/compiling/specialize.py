@@ -296,8 +296,7 @@ def _words_of(group: Any) -> list[int]:
 
 
 def _with_addresses(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls ``run`` with addresses of groups, whose numbers it keeps in
-    memory."""
+    """Return a function that calls ``run`` with addresses of groups; it keeps their numbers."""
     known: dict[int, tuple[Any, np.ndarray]] = {}
 
     def call(*arguments: Any) -> Any:

@@ -362,8 +362,8 @@ def start_ports(
     now: Ps,
 ) -> LocalPort:
     """Start ports after an event: local port ``out``, unless it has ``started`` already, then
-    ``ingress`` if it owes a PFC frame. Returns the port that completes first, ``soonest`` before
-    the call."""
+    ``ingress`` if it owes a PFC frame. Returns the port that completes first; ``soonest`` did
+    before."""
     while True:
         if out >= 0 and (started or start_port(env, step, out, now)):
             if note_event(env.links, step, out):
@@ -701,8 +701,7 @@ def after_arrival(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) 
 
 
 def others_send(net: Net, env: QueueEnv, step: Step, out: LocalPort, now: Ps) -> None:
-    """Let each other port that can send a packet of local port ``out`` do so, while it offers
-    any."""
+    """While local port ``out`` offers packets, let other ports that can send them do so."""
     links = env.links
     switch = env.switch
     n = net.first_port[step.node + 1] - step.first

@@ -4,8 +4,7 @@ A handler sees one NIC (`env.host`): the flow's, the timer's or the sending port
 ``ONE_PORT`` every host has one NIC with one port, and the loops over both disappear.
 
 The NIC pulls: a packet is built when a port is free, so no data queues in a host. Control packets
-(acknowledgments, pulls) wait in a FIFO that is served first. Each port has its own FIFO and ready
-list.
+(acknowledgments, pulls) wait in a FIFO that is served first. Each port has a FIFO and a ready list.
 """
 
 from __future__ import annotations
@@ -513,7 +512,7 @@ def pick(env: Env, host_port: HostPortRecord, port: PortRecord, now: Ps) -> Flow
 
 
 def launch_from_host(env: Env, port: PortRecord, slot: Slot, now: Ps) -> None:
-    """Start the transmission of the packet in pool slot ``slot``, after the current one if any, and
+    """Start the transmission of the packet in pool slot ``slot``, after the current one if any;
     count it."""
     host = env.host
     links = env.links

@@ -185,8 +185,8 @@ def stepped(crew: Crew) -> int:
 
 
 def take(crew: Crew, owner: int, worker: int) -> tuple[int, int]:
-    """Take nodes of a list; return where they start and end in it. The list may belong to a later
-    window than the last one did, but no other worker has these nodes."""
+    """Take nodes of a list; return where they start and end in it. The list may be of a later
+    window than the last one, but no other worker has these nodes."""
     left = read_shared(crew.left[owner])
     n_left = (left >> SHIFT) - (left & LOW)
     if n_left <= 0:
@@ -500,8 +500,7 @@ def publish_port(net: Net, links: LinkState, clock: Clock, p: GlobalPort) -> int
 
 
 def collect(net: Net, hosts: HostState, clock: Clock) -> None:
-    """Count what hosts delivered and finished, and start the flows that waited for that at other
-    hosts.
+    """Count what hosts delivered and finished, and start the flows elsewhere that waited for it.
 
     A released flow starts one lookahead (plus its own delay) after the last delivery
     that it waited for: never inside the window that has just been simulated.
@@ -655,8 +654,7 @@ def run_windows(
 
 
 def check_set_up(env: Env, p: GlobalPort) -> None:
-    """Check the packets that a transport queued at port ``p`` before the run; make room for
-    more."""
+    """Check packets that a transport queued at port ``p`` before the run; make room for more."""
     check_control(env, p)
     make_room_for_control(env.links, env.host.worker, env.hosts.host_ports[p])
 

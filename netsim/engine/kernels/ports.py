@@ -313,7 +313,7 @@ def take_message(links: LinkState, port: PortRecord, pkt: PacketRecord) -> None:
 
 
 def arriving_pauses(port: PortRecord, pkt: PacketRecord) -> int:
-    """Return the classes that a PFC frame pauses, 0 if its pauses end now, and -1 if they ended
+    """Return the classes that a PFC frame pauses, 0 if its pauses end now, -1 if they ended
     before."""
     if PAUSES_END:
         if int(pkt.kind) == PAUSE_END:

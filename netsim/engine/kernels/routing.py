@@ -1,7 +1,7 @@
 """Choose a packet's output port: routing tables, the algorithm's handlers, and services for them.
 
 `netsim.routing` exports the services. Ports are local numbers of the switch, groups numbers in its
-network. An invalid argument breaks a rule; the function returns something harmless.
+network. An invalid argument breaks a rule; the function returns a harmless value.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def departs(queue_env: QueueEnv, p: GlobalPort, pkt: PacketRecord, now: Ps) -> N
 
 
 def _port(env: RoutingEnv, p: int) -> GlobalPort:
-    """Return local port ``p`` as a global one; if it does not exist, break a rule and return port
+    """Return local port ``p`` as a global port; if there is none, break a rule and return port
     0."""
     if p < 0 or p >= env.switch.n_ports:
         broken(env.home, NO_LOCAL_PORT, p)
@@ -271,8 +271,7 @@ def candidates(env: RoutingEnv, now: Ps, group: int) -> tuple[int, int]:
 
 
 def candidates_at(env: RoutingEnv, now: Ps, at: int, group: int) -> tuple[int, int]:
-    """Like `candidates`, for the edge switch of group ``at``: they are that switch's local
-    ports."""
+    """Like `candidates`, for the edge switch of group ``at`` and its local ports."""
     return _listed(env, now, env.links.routers[_switch(env, at)].node, group)
 
 

@@ -235,7 +235,7 @@ def host_timer_armed(env: Env, k: int) -> bool:
 
 
 def _word(env: Env, side: FlowRecord, bitmap: int, seq: int) -> int:
-    """Return the word with bit ``seq`` of a bitmap; if it does not exist, break a rule and return
+    """Return the word with bit ``seq`` of a bitmap; if there is none, break a rule and return
     -1."""
     w = side.bits + bitmap * ((side.n_packets + 31) >> 5) + (seq >> 5)
     if w < side.bits or w >= side.bits_end:

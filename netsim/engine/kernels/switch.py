@@ -244,8 +244,7 @@ def sort_arrivals(
 def count_by_output(
     net: Net, links: LinkState, scratch: Scratch, worker: int, n: int, node: NodeId
 ) -> None:
-    """Count the arrivals of each output port in ``ends``; ports with arrivals join the busy
-    ports."""
+    """Count the arrivals of each output port in ``ends``; ports with arrivals become busy."""
     first_word = net.first_word[node]
     outs = scratch.outs[worker]
     ends = scratch.ends[worker]

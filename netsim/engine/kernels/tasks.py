@@ -398,8 +398,7 @@ def set_words(env: ProgramEnv, task: ProgramTaskRecord, first: int, second: int)
 
 
 def word_of(env: ProgramEnv, task: ProgramTaskRecord, k: int) -> int:
-    """Return number ``k``, 0 or 1, carried by the flow of a send task or of a started receive
-    task."""
+    """Return number ``k``, 0 or 1, carried by the flow of a send or started receive task."""
     is_known = task.kind == SEND or (task.kind == RECEIVE and task.start_ps >= 0)
     if not is_known or not 0 <= k < N_WORDS:
         broken(env.engine.host, NO_WORD, task.index)
