@@ -209,7 +209,7 @@ def new_figure(columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
 
 
 def new_column(heights_in: Sequence[float]) -> tuple[Figure, list[Axes]]:
-    """Return an empty figure and its panels, below each other, of the same times."""
+    """Return an empty figure and its panels, stacked above one time axis."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.0, 1.0 + sum(heights_in)), layout="constrained")

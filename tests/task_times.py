@@ -1,6 +1,7 @@
 """A slow and obvious timing of workloads on a network in which flows do not interact.
 
-Every flow takes its bytes at one rate plus a delay; a host sends any number of flows at once."""
+Every flow takes its bytes divided by one rate, plus a delay; a host sends any number of flows at
+once."""
 
 from collections.abc import Callable
 from typing import Any

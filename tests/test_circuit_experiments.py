@@ -15,7 +15,7 @@ def points(name: str) -> list[Point]:
 
 @pytest.mark.slow
 def test_circuit_throughput_matches_its_duty_cycle() -> None:
-    """A pair of five racks is connected in one of five slots, each with a night of 10 us."""
+    """Each pair among five racks is connected in one of five slots, which have nights of 10 us."""
     for point in points("ocs_duty"):
         slot_ps = parse_time_ps(point.axes["topology.slot"])
         size = point.traffic.params["size"]

@@ -68,7 +68,7 @@ def test_plain_reporter_prints_few_lines():
 
 
 def test_silent_steps_become_lines_with_a_time_left():
-    """After 3 s, at each further step, and every 30 s; on a terminal on one line that moves."""
+    """After 3 s, at each further step, and every 30 s; on a terminal, on one changing line."""
     now, stream = 0.0, io.StringIO()
     with Steps(stream, lambda: now) as steps:
         for now in range(101):

@@ -94,7 +94,7 @@ def test_opportunistic_carries_over_half_of_a_permutation() -> None:
 
 
 def test_vlb_carries_half_of_any_traffic() -> None:
-    """42 Gbps offered of 45 possible; direct circuits would carry 30 of a permutation."""
+    """42 Gbps are offered, 45 are possible; direct circuits would carry 30 of a permutation."""
     n = 4
     permutation, uniform = patterns(n, 10 * CYCLES * (n - 1))
     network = rotor(n)

@@ -305,7 +305,7 @@ FORMATS = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "fp4"
 FORMAT_NAMES = tuple(FORMATS)
 
 FLOPS = {"FLOP": 1.0, "GFLOP": 1e9, "TFLOP": 1e12, "PFLOP": 1e15, "EFLOP": 1e18}
-"""Units of work; with "/s", of a rate."""
+"""Units of work, and with "/s" of rates."""
 
 
 def parse_flops(value: Any, ending: str = "") -> float:

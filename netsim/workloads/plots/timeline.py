@@ -526,7 +526,7 @@ def _notes(result: Result, found: Timeline) -> Iterator[str]:
 
 
 def bar_styles(bars: pl.DataFrame) -> dict[str, BarStyle]:
-    """Return the style of each category, computes first, each in order of time."""
+    """Return the style of each category: computes first, then communication, by time."""
     first = bars.group_by("category", "communicates").agg(pl.col("start_ps").min())
     first = first.sort("start_ps", "category")
     found: dict[str, BarStyle] = {}
