@@ -3,7 +3,7 @@
 Two tiers are leaves and spines; three are several of these, called pods, under cores; four are
 several of those, called zones, under supercores. There are four ways to size it:
 
-    hosts = 64                         as many; switches of the fewest ports that fit, or of `radix`
+    hosts = 64                         64 hosts; switches with the fewest ports that fit, or `radix`
     tiers = 3, radix = 32              switches of 32 ports: 2 (radix/2)^tiers hosts, here 8,192
     hosts_per_leaf, leaves             leaves per pod;  tiers = 3: also pods, tiers = 4: also zones
     topo_file                          an htsim .topo file of two or three tiers

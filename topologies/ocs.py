@@ -1,8 +1,8 @@
 """Optical circuit switches: racks joined by circuits that are static or change over time.
 
 Hosts are numbered rack by rack. A rack's switch connects its hosts and has an uplink to each
-circuit switch. Circuit switches have no buffers and inspect no packets: each joins the racks by one
-matching at a time. Packets waiting for a circuit queue at the rack's switch, one queue per
+circuit switch. Circuit switches have no buffers and do not inspect packets: each joins the racks by
+one matching at a time. Packets waiting for a circuit queue at the rack's switch, one queue per
 destination rack. With one host per rack, that switch represents the network interface of a chip
 with co-packaged optics, and the queues represent queues in its memory.
 

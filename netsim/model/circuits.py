@@ -1,8 +1,8 @@
 """Circuit switches: their schedules, and the cables that they create between other switches.
 
-A circuit switch has no buffers and inspects no packets: bits that enter a port leave by the port
-joined to it at that time. Between two switches it acts as a cable that is up on some days only. The
-network has these cables, and no node for the circuit switch.
+A circuit switch has no buffers and does not inspect packets: bits that enter a port leave by the
+port joined to it at that time. Between two switches it acts as a cable that is up on some days
+only. The network has these cables, and no node for the circuit switch.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def offsets(counts: ArrayLike) -> Ints:
 
 
 def rows_of(first: Ints, counts: Ints | int) -> Ints:
-    """Return the numbers of `counts` rows from each of `first` on, concatenated."""
+    """Return the row numbers of runs of `counts` rows that start at `first`, concatenated."""
     counts = np.broadcast_to(counts, first.shape)
     begin = np.cumsum(counts) - counts
     rows: Ints = np.repeat(first - begin, counts) + np.arange(int(counts.sum()))

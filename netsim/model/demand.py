@@ -186,7 +186,7 @@ def mispredict(entries: Sequence[Entry], n: int, share: float, rng: Rng) -> list
 
 
 def birkhoff(table: Table) -> list[Submatching]:
-    """Return matchings whose sum is the table, whose rows and columns must have equal sums.
+    """Return matchings that add up to the table; its row and column sums must all be equal.
 
     Each is an arbitrary perfect matching, used until its smallest entry is exhausted. By the
     Birkhoff-von Neumann theorem one exists until the table is empty, and n^2 - 2 n + 2 suffice for

@@ -156,7 +156,7 @@ def on_port_timer(env, now, port, k):
 
 
 def pauses_any(env, port):
-    """Return whether the port pauses a class of its neighbor."""
+    """Return whether the port pauses any class of its neighbor."""
     pauses = False
     for cls in range(env.par.n_classes):
         pauses = pauses or is_pausing(port, cls)

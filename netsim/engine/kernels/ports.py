@@ -7,7 +7,7 @@ ends; a packet is copied to the link when it starts. Bit c of a port's ``backlog
 packets of class c wait.
 
 `netsim.queue` exports the services. An invalid argument of a service breaks a rule; the function
-returns something harmless.
+returns a harmless value.
 """
 
 from __future__ import annotations
