@@ -136,7 +136,7 @@ def flows_of(case: Case) -> FlowTable:
     src, dst, size, start = (np.array(column) for column in zip(*case.flows, strict=True))
     table = FlowTable(src, dst, size, start)
     if case.after:
-        table.set_dependencies([case.after.get(f, ()) for f in range(len(case.flows))])
+        table.wait_for([case.after.get(f, ()) for f in range(len(case.flows))])
     table.use_nics([case.nics.get(flow, -1) for flow in range(len(table))])
     if case.policy is not None:
         of_flow = {flow: n for flow, n in case.policy.of_flow.items() if flow % 2 == 0}

@@ -250,7 +250,7 @@ def dependencies(testbed: Testbed) -> str:
     size = testbed.packets(5) * PACKET
     flows = FlowTable([0, 3, 6, 1, 1, 2], [3, 6, 1, 0, 2, 7], size, [0, 0, SPREAD_PS, 0, 0, 0])
     after = [[], [0], [1], [2], [2], [3, 4]]
-    flows.set_dependencies(after)
+    flows.wait_for(after)
     run = testbed.run(flows)
     states = run.engine.flow_states()
     for flow, others in enumerate(after):
@@ -298,7 +298,7 @@ def three_tiers(testbed: Testbed) -> str:
     across = FlowTable(src, (src + HOSTS // 2) % HOSTS, n_bytes)
     flows = FlowTable.join([across, incast_of(n_bytes), FlowTable([0], [HOSTS - 1], n_bytes)])
     lone = len(flows) - 1
-    flows.set_dependencies([*([] for _ in range(lone)), list(range(lone))])
+    flows.wait_for([*([] for _ in range(lone)), list(range(lone))])
     run = testbed.run(flows, networks.three_tiers())
     again = int(run.engine.flow_states().retransmits[lone])
     if again:

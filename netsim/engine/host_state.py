@@ -54,7 +54,7 @@ def waiting(simulation: Simulation) -> tuple[TaskTable | None, Array]:
 
     Return the tasks of the run, followed by tasks of flows that wait for flows delivered at their
     own source, or None if there are none; and the dependencies resolved out of band, bool[m] per
-    ``after_flow``.
+    ``after``.
     """
     flows, here = simulation.flows, simulation.flows.waits_at_source()
     if flows.after_ptr is None or not here.any():

@@ -129,8 +129,8 @@ class FabricResolver:
             _refuse_unknown(transports[first], own)
         for section, use in transports.items():
             _check_classes(fabric, use, section, by_section[section])
-            for error in registry.problems(use, packets):
-                raise error.replace(file=None, key=f"{section}.{error.key}")
+            for problem in registry.problems(use, packets):
+                raise problem.replace(file=None, key=f"{section}.{problem.key}")
         return source, fabric
 
     def _merged(self, defaults: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:

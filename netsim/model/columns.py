@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rng = np.random.Generator
-Edges = tuple[Ints, Ints]  # pairs of rows: one, and one that waits for it
+Edges = tuple[Ints, Ints]  # pairs of rows; the second waits for the first
 
 
 def column_of(values: ArrayLike, n: int, dtype: Any, name: str) -> NDArray[Any]:
@@ -155,24 +155,60 @@ def indices(first: Ints, some: Ints) -> Ints:
     return rows_of(first[some], first[some + 1] - first[some])
 
 
-def edges_of(after_ptr: Ints | None, after: Ints | None) -> Edges:
-    """Return the pairs of rows in which the second waits for the first: row k for all of
-    `after[after_ptr[k]:after_ptr[k + 1]]`; none without these."""
-    if after_ptr is None or after is None:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return after, np.repeat(np.arange(after_ptr.size - 1), np.diff(after_ptr))
+class Waiting:
+    """A table in which row k waits for the rows `after[after_ptr[k]:after_ptr[k + 1]]`; both are
+    None if no row waits."""
 
+    noun: str  # of a row, such as "flow"
+    after_ptr: Ints | None = None
+    after: Ints | None = None
 
-def by_waiter(n: int, first: ArrayLike, then: ArrayLike) -> tuple[Ints, Ints]:
-    """Return `after_ptr` and `after` of n rows whose `edges_of` are these, row by row."""
-    one, other = np.asarray(first, np.int64), np.asarray(then, np.int64)
-    return offsets(np.bincount(other, minlength=n)), one[np.argsort(other, kind="stable")]
+    def __len__(self) -> int:
+        raise NotImplementedError
 
+    def name(self, row: int) -> str:
+        """Return a row's name in messages."""
+        return f"{self.noun} {row}"
 
-def flattened(lists: Sequence[Iterable[int]]) -> tuple[Ints, Ints]:
-    """Return `offsets` of some lists, and their numbers, concatenated."""
-    kept = [list(one) for one in lists]
-    return offsets([len(one) for one in kept]), np.array([k for one in kept for k in one], np.int64)
+    def wait_for(self, after: Sequence[Iterable[int]]) -> None:
+        """Make each row k wait for the rows `after[k]`; one entry for each row."""
+        if len(after) != len(self):
+            raise InputError(f"{len(after)} lists of dependencies for {len(self)} {self.noun}s")
+        lists = [list(one) for one in after]
+        self.after_ptr = offsets([len(one) for one in lists])
+        self.after = np.array([row for one in lists for row in one], np.int64)
+
+    def wait_for_pairs(self, first: ArrayLike, then: ArrayLike) -> None:
+        """Make each row `then[i]` wait for `first[i]`, replacing all dependencies."""
+        one, other = np.asarray(first, np.int64), np.asarray(then, np.int64)
+        self.after_ptr = offsets(np.bincount(other, minlength=len(self)))
+        self.after = one[np.argsort(other, kind="stable")]
+
+    def awaited(self, row: int) -> list[int]:
+        """Return the rows that `row` waits for."""
+        if self.after_ptr is None or self.after is None:
+            return []
+        first, last = self.after_ptr[row : row + 2]
+        return [int(one) for one in self.after[first:last]]
+
+    def edges(self) -> Edges:
+        """Return the pairs in which the second row waits for the first."""
+        if self.after_ptr is None or self.after is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        return self.after, np.repeat(np.arange(len(self)), np.diff(self.after_ptr))
+
+    def check_edges(self) -> None:
+        """Raise InputError for the first row that waits for one that does not exist."""
+        ptr, after = self.after_ptr, self.after
+        if ptr is None or after is None:
+            return
+        if ptr[0] != 0 or ptr[-1] != after.size or (np.diff(ptr) < 0).any():
+            raise InputError("after_ptr must rise from 0 to the length of after")
+        n, (first, then) = len(self), self.edges()
+        for i in first_of((first < 0) | (first >= n)):
+            message = f"waits for {self.noun} {first[i]}, which does not exist"
+            known = f"({self.noun}s are 0..{n - 1})"
+            raise InputError(f"{self.name(int(then[i]))}: {message} {known}")
 
 
 def distinct_columns(matrix: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Ints]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,12 @@ from netsim.common.memory import require_room
 from netsim.errors import InputError
 from netsim.frozen import frozen
 from netsim.model.columns import (
-    Edges,
     Flags,
     Ints,
-    by_waiter,
+    Waiting,
     column_of,
-    edges_of,
     find_cycle,
     first_of,
-    flattened,
     join_names,
 )
 
@@ -54,7 +51,7 @@ class TrafficContext:
 COLUMNS = ("src", "dst", "size_bytes", "start_ps", "cls", "nic")  # columns of every table of flows
 
 
-class FlowTable:
+class FlowTable(Waiting):
     """A table of n flows; a flow is identified by its row.
 
     The constructor takes integers of any type. Sources are an array or list of n; everywhere else a
@@ -65,8 +62,8 @@ class FlowTable:
         size_bytes: int64[n], payload.
         start_ps: int64[n], start; for a flow that waits for others, the delay after the last of
             them.
-        after_ptr, after_flow: int64[n + 1], int64[m], or None if no flow waits. Flow f starts when
-            all of `after_flow[after_ptr[f]:after_ptr[f + 1]]` are complete.
+        after_ptr, after: int64[n + 1], int64[m], or None if no flow waits. Flow f starts when all
+            of `after[after_ptr[f]:after_ptr[f + 1]]` are complete.
         cls: int16[n], traffic class.
         nic: int16[n], source NIC; -1 (default, see `use_nics`): the fastest that reaches the
             destination.
@@ -82,6 +79,8 @@ class FlowTable:
             None unless `need_no_answers` is called.
     """
 
+    noun = "flow"
+
     def __init__(
         self,
         src: ArrayLike,
@@ -89,7 +88,7 @@ class FlowTable:
         size_bytes: ArrayLike,
         start_ps: ArrayLike = 0,
         after_ptr: ArrayLike | None = None,
-        after_flow: ArrayLike | None = None,
+        after: ArrayLike | None = None,
         cls: ArrayLike = 0,
         label: Sequence[str] | None = None,
     ) -> None:
@@ -109,13 +108,11 @@ class FlowTable:
         self.tables: tuple[str, ...] = ()
         self.queue_pairs: Ints | None = None
         self.unanswered: Flags | None = None
-        if (after_ptr is None) != (after_flow is None):
-            raise InputError("a flow table needs both after_ptr and after_flow, or neither")
-        self.after_ptr: Ints | None = None
-        self.after_flow: Ints | None = None
-        if after_ptr is not None and after_flow is not None:
+        if (after_ptr is None) != (after is None):
+            raise InputError("a flow table needs both after_ptr and after, or neither")
+        if after_ptr is not None and after is not None:
             self.after_ptr = column(after_ptr, np.int64, "after_ptr", n + 1)
-            self.after_flow = column(after_flow, np.int64, "after_flow", np.size(after_flow))
+            self.after = column(after, np.int64, "after", np.size(after))
         if label is not None and len(label) != n:
             raise InputError(f"a flow table has {len(label)} labels for {n} flows")
         self.label: Sequence[str] | None = label
@@ -139,13 +136,8 @@ class FlowTable:
             joined.label = [text for table in tables for text in (table.label or [""] * len(table))]
         if any(table.after_ptr is not None for table in tables):
             first = np.cumsum([0, *map(len, tables)]).tolist()
-            joined.set_dependencies(
-                [
-                    [first[k] + flow for flow in table.waits_for(f)]
-                    for k, table in enumerate(tables)
-                    for f in range(len(table))
-                ]
-            )
+            edges = [np.add(table.edges(), k) for table, k in zip(tables, first, strict=False)]
+            joined.wait_for_pairs(*np.concatenate(edges, axis=1))
         return joined
 
     def with_sizes(self, size_bytes: Ints) -> FlowTable:
@@ -159,7 +151,7 @@ class FlowTable:
     def take(self, rows: Ints) -> FlowTable:
         """Return a table of some flows, int64[n], without their dependencies."""
         table = copy(self)
-        table.after_ptr = table.after_flow = None
+        table.after_ptr = table.after = None
         for name in COLUMNS:
             setattr(table, name, getattr(self, name)[rows])
         for name in ("kind", "table", "unanswered"):
@@ -179,15 +171,8 @@ class FlowTable:
     def total_bytes(self) -> int:
         return int(self.size_bytes.sum())
 
-    def waits_for(self, flow: int) -> list[int]:
-        """Return the flows that must be complete before `flow` starts."""
-        if self.after_ptr is None or self.after_flow is None:
-            return []
-        first, last = self.after_ptr[flow : flow + 2]
-        return [int(one) for one in self.after_flow[first:last]]
-
     def waits_at_source(self) -> Flags:
-        """Return, for each of `after_flow`, whether its flow waits only for deliveries at its
+        """Return, for each of `after`, whether its flow waits only for deliveries at its
         own source. The source can then start it without a message."""
         awaited, waiter = self.edges()
         away = waiter[self.dst[awaited] != self.src[waiter]]
@@ -238,20 +223,6 @@ class FlowTable:
             return np.zeros(len(self), np.int16), ("",)
         return self.table, self.tables
 
-    def set_dependencies(self, after: Sequence[Iterable[int]]) -> None:
-        """Make flow f wait for the flows `after[f]`; one entry for each flow."""
-        if len(after) != len(self):
-            raise InputError(f"{len(after)} lists of dependencies for {len(self)} flows")
-        self.after_ptr, self.after_flow = flattened(after)
-
-    def wait_for_pairs(self, first: ArrayLike, then: ArrayLike) -> None:
-        """Make each flow `then[i]` wait for `first[i]`, replacing all dependencies."""
-        self.after_ptr, self.after_flow = by_waiter(len(self), first, then)
-
-    def edges(self) -> Edges:
-        """Return the pairs in which the second flow waits for the first."""
-        return edges_of(self.after_ptr, self.after_flow)
-
     def validate(self, n_hosts: int) -> None:
         """Raise InputError for the first flow that is invalid in a network of n_hosts hosts."""
         if not len(self):
@@ -272,21 +243,9 @@ class FlowTable:
             raise InputError(f"flow {flow}: NIC {self.nic[flow]} does not exist")
         for flow in first_of((self.cls < 0) | (self.cls > 7)):
             raise InputError(f"flow {flow}: traffic class {self.cls[flow]} is out of range (0..7)")
-        self._check_dependencies()
-
-    def _check_dependencies(self) -> None:
-        ptr, after, n = self.after_ptr, self.after_flow, len(self)
-        if ptr is None or after is None:
-            return
-        if ptr[0] != 0 or ptr[-1] != after.size or (np.diff(ptr) < 0).any():
-            raise InputError("after_ptr must rise from 0 to the length of after_flow")
-        after, waiter = self.edges()
-        for index in first_of((after < 0) | (after >= n)):
-            raise InputError(
-                f"flow {waiter[index]}: waits for flow {after[index]}, which does not exist "
-                f"(flows are 0..{n - 1})"
-            )
+        self.check_edges()
         # Flows that wait only for earlier ones form no cycle.
+        after, waiter = self.edges()
         if (after >= waiter).any():
-            for stuck in find_cycle(n, waiter, after)[:1]:
+            for stuck in find_cycle(len(self), waiter, after)[:1]:
                 raise InputError(f"flow {stuck}: waits for itself through other flows")

@@ -7,7 +7,7 @@ defines exactly what tasks and programs do, `netsim/program.py` the files of pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import field, replace
 from types import ModuleType
@@ -23,12 +23,10 @@ from netsim.model.columns import (
     Edges,
     Flags,
     Ints,
-    by_waiter,
+    Waiting,
     column_of,
-    edges_of,
     find_cycle,
     first_of,
-    flattened,
     rank_of_each,
 )
 from netsim.model.flows import FlowTable
@@ -42,7 +40,7 @@ DONE_WHEN = ("sent", "acked")
 """When a send task is done: all packets were sent once, or the transport knows of the delivery."""
 
 
-class TaskTable:
+class TaskTable(Waiting):
     """A table of n tasks; a task is identified by its row.
 
     The constructor takes integers of any type. Kinds are an array or list of n; everywhere else a
@@ -58,10 +56,12 @@ class TaskTable:
         done_when: int8[n], SENT or ACKED for send tasks.
         deferred: bool[n]; the workload's program starts the task. A deferred compute task is in no
             stream.
-        after_ptr, after_task: int64[n + 1], int64[m], or None if no task waits for another. Task k
-            starts when all of `after_task[after_ptr[k]:after_ptr[k + 1]]`, of its host, are done.
+        after_ptr, after: int64[n + 1], int64[m], or None if no task waits for another. Task k
+            starts when all of `after[after_ptr[k]:after_ptr[k + 1]]`, of its host, are done.
         label: a text for each task, or None.
     """
+
+    noun = "task"
 
     def __init__(
         self,
@@ -87,8 +87,6 @@ class TaskTable:
         self.flow: Ints = column(flow, np.int64, "flow")
         self.done_when: NDArray[np.int8] = column(done_when, np.int8, "done_when")
         self.deferred: Flags = column(np.asarray(deferred, np.int8), np.int8, "deferred") != 0
-        self.after_ptr: Ints | None = None
-        self.after_task: Ints | None = None
         if label is not None and len(label) != n:
             raise InputError(f"a task table has {len(label)} labels for {n} tasks")
         self.label: Sequence[str] | None = label
@@ -99,20 +97,6 @@ class TaskTable:
     def local_indices(self) -> Ints:
         """Return int64[n], the index of each task at its host."""
         return rank_of_each(self.host, np.bincount(self.host))
-
-    def wait_for(self, after: Sequence[Iterable[int]]) -> None:
-        """Make each task k wait for the tasks `after[k]`; one entry for each task."""
-        if len(after) != len(self):
-            raise InputError(f"{len(after)} lists of dependencies for {len(self)} tasks")
-        self.after_ptr, self.after_task = flattened(after)
-
-    def wait_for_pairs(self, first: ArrayLike, then: ArrayLike) -> None:
-        """Make each task `then[i]` wait for `first[i]`, replacing all dependencies."""
-        self.after_ptr, self.after_task = by_waiter(len(self), first, then)
-
-    def edges(self) -> Edges:
-        """Return the pairs in which the second task waits for the first."""
-        return edges_of(self.after_ptr, self.after_task)
 
     def stream_edges(self) -> Edges:
         """Return the pairs of consecutive compute tasks of a host's stream."""
@@ -189,17 +173,8 @@ class TaskTable:
             raise InputError(message, hint="let tasks wait for each other instead")
 
     def _check_edges(self) -> None:
-        ptr, after, n = self.after_ptr, self.after_task, len(self)
-        if ptr is None or after is None:
-            return
-        if ptr[0] != 0 or ptr[-1] != after.size or (np.diff(ptr) < 0).any():
-            raise InputError("after_ptr must rise from 0 to the length of after_task")
+        self.check_edges()
         first, then = self.edges()
-        for i in first_of((first < 0) | (first >= n)):
-            raise InputError(
-                f"{self.name(then[i])}: waits for task {first[i]}, which does not exist "
-                f"(tasks are 0..{n - 1})"
-            )
         for i in first_of(self.host[first] != self.host[then]):
             message = f"{self.name(then[i])}: waits for {self.name(first[i])}"
             hint = "only tasks of one host; use a flow with a send and a receive task"
@@ -500,7 +475,7 @@ class Workload:
             TaskTable(np.full(receives.size, RECEIVE), flows.dst[receives], flow=receives),
         ]
         flows.start_ps = np.zeros(n, np.int64)
-        flows.after_ptr = flows.after_flow = None
+        flows.after_ptr = flows.after = None
         joined = join_tasks([(table, 0) for table in made])
         ends = joined.of_flows(RECEIVE, n)[first], joined.of_flows(SEND, n)[then]
         edges = zip(joined.edges(), ends, strict=True)

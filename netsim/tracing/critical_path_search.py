@@ -152,7 +152,7 @@ class _PathSearch:
             step, before = self._task_cause(task, begin)
             reason = "task" if before else step.start_reason
             return step, [PathSegment("latency", reason, host, task, flow, begin, start), *before]
-        awaited = self.flows.waits_for(flow)
+        awaited = self.flows.awaited(flow)
         if awaited:
             begin, first = max((int(self.times.delivered_ps[g]), -g) for g in awaited)
             if 0 <= begin <= start:
@@ -170,10 +170,7 @@ class _PathSearch:
     def _task_cause(self, k: int, start: int) -> tuple[_Cause, list[PathSegment]]:
         """Return the awaited task that ended when task k started, or why the program started it and
         the computing before that."""
-        ptr, after = self.tasks.after_ptr, self.tasks.after_task
-        awaited = np.zeros(0, np.int64)
-        if ptr is not None and after is not None:
-            awaited = after[ptr[k] : ptr[k + 1]]
+        awaited = np.array(self.tasks.awaited(k), np.int64)
         last = awaited[self.times.end_ps[awaited] == start]
         if last.size:
             return _Cause("task", task=int(last.min())), []

@@ -73,7 +73,7 @@ def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -
     if tables is not None:
         result.use_tables(*tables)
     if after is not None:
-        result.set_dependencies(after)
+        result.wait_for(after)
     return result
 
 

@@ -101,7 +101,7 @@ def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -
         np.array(matrix.start, np.int64),
     )
     if matrix.triggers:
-        table.set_dependencies(_dependencies(matrix))
+        table.wait_for(_dependencies(matrix))
     return table
 
 

@@ -56,11 +56,11 @@ def test_same_transport_may_run_twice_with_other_parameters():
 
 def test_joined_flow_tables_renumber_dependencies():
     waiting = FlowTable([0, 1], [1, 2], 100, label=["a", "b"])
-    waiting.set_dependencies([[], [0]])
+    waiting.wait_for([[], [0]])
     joined = FlowTable.join([FlowTable([5], [6], 50), waiting])
     assert joined.src.tolist() == [5, 0, 1]
     assert joined.size_bytes.tolist() == [50, 100, 100]
-    assert [joined.waits_for(f) for f in range(3)] == [[], [], [1]]
+    assert [joined.awaited(f) for f in range(3)] == [[], [], [1]]
     assert joined.label == ["", "a", "b"]
 
 

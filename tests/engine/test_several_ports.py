@@ -163,5 +163,5 @@ def test_window_is_the_shortest_delay_of_used_cables() -> None:
     assert (fct_ps(long) == fct_ps(short)).all()
     assert longest_window_ps(network, flow_table([(0, 1, 1, 0)])) == US // 10
     # A dependency between hosts is signaled one lookahead later, without a cable.
-    away.after_ptr, away.after_flow = np.array([0, 0, 0, 0, 1]), np.array([0])
+    away.after_ptr, away.after = np.array([0, 0, 0, 0, 1]), np.array([0])
     assert longest_window_ps(network, away) == US // 10

@@ -65,7 +65,7 @@ def test_counts_follow_the_progress_of_a_run() -> None:
 
 def test_flow_states_are_live_and_read_only() -> None:
     flows = flow_table([(0, 3, SIZE, 5 * US), (3, 0, SIZE, 2 * US), (1, 0, SIZE, 2 * US)])
-    flows.set_dependencies([[], [0], [0]])
+    flows.wait_for([[], [0], [0]])
     one = engine(flows=flows)
     states = one.flow_states()
     assert states.start_ps.tolist() == [5 * US, 2 * US, 2 * US]

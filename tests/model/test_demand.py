@@ -17,7 +17,7 @@ PACKETS = PacketFormat(payload_bytes=1000, header_bytes=100, control_bytes=64)
 def test_demand_between_edge_switches_counts_wire_bytes() -> None:
     network = build_topology("fat_tree", hosts_per_leaf=2, leaves=3)
     flows = FlowTable([0, 1, 4, 2, 3], [2, 3, 5, 0, 1], [1000, 2500, 9000, 1, 1000])
-    flows.set_dependencies([[], [], [0], [0, 1], []])
+    flows.wait_for([[], [], [0], [0, 1], []])
     demand = demand_of(network, Workload(flows), PACKETS, seed=7)
     assert (demand.n_edges, demand.seed) == (3, 7)
     # Traffic between hosts 4 and 5 stays inside their switch.
@@ -31,7 +31,7 @@ def test_flow_level_is_the_longest_dependency_chain(after: list[list[int]]) -> N
     n = len(after)
     after = [[flow for flow in flows if flow < number] for number, flows in enumerate(after)]
     flows = FlowTable(np.zeros(n, int), np.ones(n, int), 1)
-    flows.set_dependencies(after)
+    flows.wait_for(after)
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(range(n))
     graph.add_edges_from((one, number) for number, flows in enumerate(after) for one in flows)

@@ -248,10 +248,10 @@ def test_invalid_flow_error_names_the_flow() -> None:
         (table(start_ps=[0, 0, -5]), "flow 2"),
         (table(cls=8), ("flow 0", "class 8")),
         (table(src=[], dst=[]), "flow"),
-        (table(after_ptr=[0, 0, 1, 1], after_flow=[7]), ("flow 1", "flow 7")),
-        (table(after_ptr=[0, 1, 2, 3], after_flow=[0, 2, 1]), "flow 0"),
-        (table(after_ptr=[0, 0, 1, 2], after_flow=[2, 1]), "flow"),
-        (table(after_ptr=[0, 1, 1, 2], after_flow=[0]), "after_ptr"),
+        (table(after_ptr=[0, 0, 1, 1], after=[7]), ("flow 1", "flow 7")),
+        (table(after_ptr=[0, 1, 2, 3], after=[0, 2, 1]), "flow 0"),
+        (table(after_ptr=[0, 0, 1, 2], after=[2, 1]), "flow"),
+        (table(after_ptr=[0, 1, 1, 2], after=[0]), "after_ptr"),
     ]:
         with raises_input(message):
             flows.validate(3)
@@ -262,7 +262,7 @@ def test_invalid_flow_columns_are_rejected() -> None:
         {"size_bytes": 1.5},
         {"size_bytes": [1, 2]},
         {"src": [0, 1, 2**40]},
-        {"after_flow": [0]},
+        {"after": [0]},
         {"label": ["one"]},
     ]:
         with raises_input("flow"):
@@ -277,7 +277,7 @@ def test_invalid_flow_columns_are_rejected() -> None:
 def test_dependency_cycles_are_rejected_as_networkx_finds_them(after: list[list[int]]) -> None:
     n = len(after)
     flows = FlowTable(np.zeros(n, int), 1, 1)
-    flows.set_dependencies(after)
+    flows.wait_for(after)
     graph = networkx.DiGraph([(before, flow) for flow in range(n) for before in after[flow]])
     if networkx.is_directed_acyclic_graph(graph):
         flows.validate(2)

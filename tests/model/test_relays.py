@@ -145,13 +145,13 @@ def test_ideal_time_of_single_relayed_message_is_a_tight_bound() -> None:
 
 def test_chunked_message_with_a_remote_dependency_is_rejected() -> None:
     flows = FlowTable([1, 0], [2, 4], 10_000)
-    flows.set_dependencies([[], [0]])
+    flows.wait_for([[], [0]])
     rule = RelayRule(3, 1, SOURCE, 4_000)
     with raises_input("flow 1", key="topology.relay_chunk"):
         relayed(Workload(flows), rule)
     made, _ = relayed(Workload(flows), replace(rule, chunk_bytes=None))
-    assert made.flows.waits_for(1) == [0]
-    assert made.flows.waits_for(2) == [1]
+    assert made.flows.awaited(1) == [0]
+    assert made.flows.awaited(2) == [1]
 
 
 LEAVES = {"kind": "fat_tree", "hosts_per_leaf": 4, "leaves": 2, "host_rate": "200Gbps"}

@@ -53,7 +53,7 @@ def test_sent_flow_must_not_have_a_start_time_or_dependencies() -> None:
     with raises_input("flow 0", "task 0"):
         tasks.validate(FlowTable([0], [1], 5000, start_ps=1), 2)
     waits = FlowTable([0, 1], [1, 0], 5000)
-    waits.set_dependencies([[], [0]])
+    waits.wait_for([[], [0]])
     with raises_input("flow 1", "flow 0"):
         tasks.validate(waits, 2)
 

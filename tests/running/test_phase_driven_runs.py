@@ -56,7 +56,7 @@ def flows(params, network, rng, context):
     dst = [host ^ 1 + turn for turn in range(3) for host in range(4)]
     start = [0] * 4 + [params["compute"]] * 8
     table = FlowTable(src, dst, params["size"], start)
-    table.set_dependencies([[k for k in range(f - f % 4) if dst[k] == src[f]] for f in range(12)])
+    table.wait_for([[k for k in range(f - f % 4) if dst[k] == src[f]] for f in range(12)])
     return table
 '''
 SECTIONS = {

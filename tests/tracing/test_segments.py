@@ -180,7 +180,7 @@ def check(path: list[PathSegment], tasks: TaskTable, flows: FlowTable, times: Ti
             assert before.segment_type == "flow"
             assert flows.dst[before.flow] == one.host or one.task < 0
             if one.task < 0:
-                assert before.flow in flows.waits_for(one.flow)
+                assert before.flow in flows.awaited(one.flow)
             else:
                 assert tasks.kind[one.task] == RECEIVE
                 assert tasks.flow[one.task] == before.flow

@@ -32,7 +32,7 @@ def test_flow_list_csv_is_read(tmp_path: Path) -> None:
     assert flows.size_bytes.tolist() == [1000, 2000, 3000]
     assert flows.start_ps.tolist() == [0, 1_500_000, 10**9]
     assert flows.cls.tolist() == [0, 1, 0]
-    assert [flows.waits_for(flow) for flow in range(3)] == [[], [0], [0, 1]]
+    assert [flows.awaited(flow) for flow in range(3)] == [[], [0], [0, 1]]
 
 
 def test_flow_list_values_may_have_units(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_flow_list_parquet_is_read(tmp_path: Path) -> None:
     flows = make("flow_list", 2, directory=tmp_path, file="flows.parquet")
     assert pairs(flows) == [(0, 1), (1, 0)]
     assert flows.start_ps.tolist() == [500, 2000]
-    assert flows.waits_for(1) == [0]
+    assert flows.awaited(1) == [0]
 
 
 def test_invalid_parquet_error_names_the_row(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_htsim_matrix_is_read(tmp_path: Path) -> None:
     assert pairs(flows) == [(0, 1), (2, 1), (1, 3), (3, 0)]
     assert flows.size_bytes.tolist() == [2_000_000, 3_000_000, 4_000_000, 5_000_000]
     assert flows.start_ps.tolist() == [0, 2_500_000, 0, 0]
-    assert [flows.waits_for(flow) for flow in range(4)] == [[], [], [0, 1], [2]]
+    assert [flows.awaited(flow) for flow in range(4)] == [[], [], [0, 1], [2]]
 
 
 def test_multishot_trigger_starts_one_flow_per_event(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_multishot_trigger_starts_one_flow_per_event(tmp_path: Path) -> None:
         "0->1 id 1 start 0 size 9 send_done_trigger 1\n1->2 id 2 trigger 1 size 9\n"
         "trigger id 1 multishot\n"
     )
-    assert matrix(tmp_path, text).waits_for(1) == [0]
+    assert matrix(tmp_path, text).awaited(1) == [0]
     with raises_input("cm:4", "trigger 1"):
         matrix(tmp_path, "2->3 id 3 trigger 1 size 9\n" + text)
 

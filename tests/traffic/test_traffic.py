@@ -93,7 +93,7 @@ def test_all_to_all_sends_to_every_host_of_the_group() -> None:
 def test_all_to_all_one_by_one_waits_for_the_previous_send() -> None:
     flows = make("all_to_all", 6, group_size=3, one_by_one=True)
     for flow in range(len(flows)):
-        waits = flows.waits_for(flow)
+        waits = flows.awaited(flow)
         assert waits == ([] if flow < 6 else [flow - 6])
         assert all(flows.src[before] == flows.src[flow] for before in waits)
 
@@ -285,7 +285,7 @@ def test_step_waits_for_the_flows_of_its_host_in_the_previous_step() -> None:
         for flow, src in enumerate(flows.src.tolist()):
             before = range((flow // each - 1) * each, flow // each * each)
             expected = [k for k in before if k >= 0 and src in (flows.src[k], flows.dst[k])]
-            assert sorted(flows.waits_for(flow)) == expected
+            assert sorted(flows.awaited(flow)) == expected
     first, second, third = flows.dst.reshape(3, -1).tolist()
     assert first != second != third  # drawn again in every step
 

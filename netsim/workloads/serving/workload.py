@@ -583,24 +583,16 @@ def log_rows(
     A request has five rows. After a failure, requests in progress have these rows again, and the
     tokens of the KV cache are computed again.
     """
-    requests, k = plan.requests, len(plan.instances)
-    moved = plan.decode_instance >= 0
+    output, prompt = plan.requests.output_tokens, plan.requests.prompt_tokens
+    k, budget, moved = len(plan.instances), params["token_budget"], plan.decode_instance >= 0
+    at = np.concatenate([plan.prefill_instance, plan.decode_instance[moved]])
 
-    def served(prefilled: Ints, decoded: Ints) -> NDArray[np.float64]:
-        by_prefill = np.bincount(plan.prefill_instance, weights=prefilled, minlength=k)
-        return by_prefill + np.bincount(
-            plan.decode_instance[moved], weights=decoded[moved], minlength=k
-        )
+    def served(prefilled: Ints, decoded: Ints) -> Ints:
+        return np.bincount(at, np.concatenate([prefilled, decoded[moved]]), k).astype(np.int64)
 
-    output, prompt = requests.output_tokens, requests.prompt_tokens
-    ones = np.ones_like(output)
-    budget = params["token_budget"]
-    n, tokens = served(ones, ones), served(prompt + output, prompt + output)
-    rows = (
-        served(np.where(moved, 1, output), output)
-        + 5 * n
-        + served(prompt, np.zeros_like(prompt)) // budget
-    )
+    n, tokens = np.bincount(at, minlength=k), served(prompt + output, prompt + output)
+    made, computed = served(np.where(moved, 1, output), output), served(prompt, 0 * prompt)
+    rows = made + 5 * n + computed // budget
     room = np.array([groups[role].capacity_tokens for role in plan.instances.role.tolist()])
     again = np.minimum(tokens, room) // budget + 5 * np.minimum(n, params["max_batch"]) + 1
     failed = transitions.instance[transitions.becomes == DOWN]
