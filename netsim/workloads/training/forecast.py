@@ -112,10 +112,11 @@ def _one_way(sample: JobSample, message: Message, hosts: Ints, wires: Wires, to:
 
 
 class Measured:
-    """Times of messages in a unit of replicas, of a sample and of the whole job. `table` is the
-    sample's table of operations."""
+    """Message times of a sample and of the whole job. `table` is the sample's table of operations.
 
-    unit = 0  # replicas of a unit wait for each other in every micro-batch
+    Replicas that wait for each other in every micro-batch form a unit; times are of one unit."""
+
+    unit = 0
 
     def __init__(self, sample: JobSample, table: Table, wires: Wires) -> None:
         self._sample, self._wires = sample, wires
@@ -145,7 +146,7 @@ class Measured:
         self.job = at_network_rates(sample, self._hosts, wires)
 
     def units(self, n: int) -> Ints:
-        """Return the units whose times differ, at most `n`, those of the longest times first."""
+        """Return one of each set of equal units, at most `n`, slowest first."""
         if not self._slower:
             return np.zeros(1, np.int64)
         factors = np.concatenate(list(self._slower.values()), axis=1)
@@ -154,10 +155,12 @@ class Measured:
         return longest[:n]
 
     def _means(self, kind: str, first: Ints, length_ps: Ints, of: Ints) -> tuple[Floats, Floats]:
-        """Return the mean times of messages of a kind by size, and float64[units, stages], the
-        factors of the slowest groups; of messages, from their groups' first ranks, their times and
-        sizes. A group is slow if it is above the median by more than the largest of as many random
-        deviations; with slow groups, the mean is of the others."""
+        """Return the mean message time of a kind for each size, and the factor by which the slowest
+        group of each unit and stage is slower, float64[units, stages].
+
+        Each message has the first rank of its group, its time, and the index of its size. A group
+        is slow if it exceeds the median by more than the largest of n random deviations, for n
+        groups. The mean leaves slow groups out."""
         group, member, count = np.unique(first, return_inverse=True, return_counts=True)
         mean = took = np.bincount(of, length_ps) / np.bincount(of)
         found = np.ones((self._n_units, self._sample.job.layout.pp))
@@ -228,8 +231,8 @@ class Measured:
         return 0 if message.network == "wan" else link_of(self._sample.job, message.network).launch
 
     def _ideal_ps(self, message: Message, what: str, *how: float, chain: bool = True) -> Floats:
-        """Return the closed form of a collective at each stage, `how` with ranks, bytes and scale.
-        Stages without a slow group have the same."""
+        """Return the closed form of a collective at each stage. `how` has the number of ranks, the
+        bytes and the scale. It is the same at all stages without a slow group."""
         slow = self._slower[message.kind, what] > 1
         rest = int(slow.any(axis=0).argmin()) % self._sample.ranks.pp
         found = np.zeros(self._sample.job.layout.pp)
@@ -263,8 +266,8 @@ class Measured:
             return 0
 
     def transfer_ps(self, *, whole: bool) -> tuple[Ints, Ints]:
-        """Return the time of a pipeline transfer from each stage until delivered, and until it has
-        left."""
+        """Return the times until a pipeline transfer from each stage is delivered, and until its
+        last byte is sent."""
         n = self._sample.job.layout.pp
         message = next(
             (message for message in messages(self._sample.job) if message.kind == "pp"), None
@@ -299,10 +302,10 @@ def forecast(
     """Return the forecast of a step of the whole job, from a sample's table of operations and its
     metrics (`job_metrics`).
 
-    The step's parts are means over stages, of the slowest replica; "formula" has the same of the
-    formula's slowest stage. "difference" is the forecast over the formula's step, minus one;
-    "difference_by" divides it by kind of message, and "pipeline" for compute and bubble. Empty for
-    a job of more than `MAX_REPLAYED` operations at one GPU per stage.
+    The step's parts are means over the stages of the slowest replica. "formula" has the same parts
+    for the formula's slowest stage. "difference" is the forecast over the formula's step, minus
+    one; "difference_by" divides it by kind of message, and "pipeline" for compute and bubble. Empty
+    for a job of more than `MAX_REPLAYED` operations at one GPU per stage.
     """
     layout, wires = sample.job.layout, Wires(network, packets.payload_bytes, packets.header_bytes)
     measured = Measured(sample, table, wires)
