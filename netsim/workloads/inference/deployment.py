@@ -136,7 +136,7 @@ class Deployment:
 
     @property
     def tp(self) -> int:
-        """Tensor-parallel GPUs. Raises InputError if it is 0, left to a search."""
+        """Tensor-parallel GPUs. Raises InputError if it is 0, to be chosen by a search."""
         if self.options.tp == 0:
             raise InputError("missing", key="options.tp", hint="1 or more GPUs", code="missing")
         return self.options.tp
