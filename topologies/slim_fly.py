@@ -1,7 +1,7 @@
 """Slim Fly: switches of diameter two, after the graphs of McKay, Miller and Siran.
 
 For a prime `q` = 4w + 1 (5, 13, 17, 29, 37, ...) there are 2 q^2 switches, each with (3q - 1)/2
-cables to others, and two cables lead from any switch to any other. Switch a_x_y is connected to
+cables to others. Any two switches are at most two cables apart. Switch a_x_y is connected to
 a_x_z if y - z is an even power of a primitive element of the field of q numbers, b_m_c to b_m_z if
 c - z is an odd one, and a_x_y to b_m_c if y = m x + c.
 
