@@ -62,6 +62,18 @@ def test_sprayed_packets_stay_near_the_optimum(tmp_path: Path) -> None:
     assert times["mrc", "a slow spine"] < 1.2 < times["ndp", "a slow spine"]
 
 
+def test_learned_paths_avoid_a_slow_plane(tmp_path: Path) -> None:
+    head = built_in()["distance_from_optimum"].read_text("utf-8")
+    (command,) = re.findall(r"(?s)netsim (run [^\n]*\\\n.*?)\n#\n", head)
+    arguments = shlex.split(re.sub(r"\\?\n# *", " ", command))
+    table = swept([*arguments, "--set", 'transport=["ndp", "mrc"]', "--set", "seed=1"], tmp_path)
+    rows = table.select("transport", "last_plane_rate_fraction", "fct_max_ps").iter_rows()
+    times = {(transport, rate): fct_ps / 85.4e6 for transport, rate, fct_ps in rows}
+    assert times["ndp", 1.0] < 1.15 < times["mrc", 1.0] < 1.3
+    assert times["mrc", 0.5] < 1.4
+    assert times["ndp", 0.5] > 2
+
+
 def test_rails_are_as_fast_as_a_tree_and_faster_than_planes(tmp_path: Path) -> None:
     table = quick("planes_and_rails", tmp_path)
     rows = table.select("topology", "placement", "forecast_ps").iter_rows()
