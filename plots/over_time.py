@@ -100,8 +100,8 @@ def _panels(
 
 
 def _curves(axes: Axes, rows: pl.DataFrame, name: str, band: str, scale: float) -> None:
-    """Draw the curves of a panel that end last or have the highest values, in the order of their
-    numbers, with a step per interval."""
+    """Draw the curves of a panel that end last or reach the highest values, sorted by number, with
+    one step per interval."""
     ranked = rows.group_by("curve").agg(
         pl.col("end_ps" if "end_ps" in rows.columns else band or name).max().alias("most"),
         pl.col("entity_index").first(),

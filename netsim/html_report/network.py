@@ -294,7 +294,7 @@ def _deadlock(cycle: pl.DataFrame) -> Section:
 
 
 def stopped_by(point: Point) -> tuple[Stopped, list[str]]:
-    """Return for how long nodes stopped each other, and the names of nodes."""
+    """Return how long each node stopped each other node, and the names of nodes."""
     if point.graph is None:
         return {}, []
     links = point.result.links
@@ -314,7 +314,7 @@ def stopped_by(point: Point) -> tuple[Stopped, list[str]]:
 
 
 def pause_tree(stopped: Stopped, names: list[str], total_ps: int) -> list[dict[str, Any]]:
-    """Return the roots: nodes by how much longer they stopped others than they were stopped."""
+    """Return the trees of pauses, sorted by the excess of pauses caused over pauses suffered."""
     suffered: dict[int, int] = {}
     for its in stopped.values():
         for node, time in its.items():

@@ -200,8 +200,8 @@ def check_symmetric(network: Network, planes: str = HASH) -> None:
 
 
 def _check_layer(network: Network, rows: dict[int, list[list[int]]]) -> None:
-    """Refuse edge switches that reach the same switch of a layer by different choices. ``rows`` is
-    the layer from each edge switch: for each choice below, the uplinks in order."""
+    """Raise InputError if edge switches reach one switch of a layer by different choices. ``rows``
+    has the layer as seen from each edge switch: for each choice below, the uplinks in order."""
     seen: dict[int, int] = {}
     for edge, row in rows.items():
         above = [s for layer in row for s in layer]

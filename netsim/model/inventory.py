@@ -65,7 +65,7 @@ class CableRow:
 
 
 def latencies_ps(network: Network) -> Ints:
-    """Return int64[n_nodes], the latency of each switch, which is part of delays into it.
+    """Return int64[n_nodes], the latency of each switch. Delays of links into it include it.
 
     A host adds nothing, so the difference between both directions of a cable gives a switch's
     latency, once the other end's is known.

@@ -1,9 +1,9 @@
-"""DRILL(d, m): each packet takes the shortest of a few random queues and the last one taken.
+"""DRILL(d, m): each packet takes the shortest among random queues and the queue taken last.
 
-For each packet an ingress port looks at `samples` (d) random candidates and, with `remember`
-(m = 1), at the port that it took last, and takes the one with the fewest bytes held. If `samples`
-is at least the number of candidates, it looks at all, as least_loaded does. Packets of a flow may
-arrive out of order.
+For each packet, an ingress port compares `samples` (d) random candidates and, with `remember`
+(m = 1), the port that it took last, and takes the port with the fewest bytes held. If `samples` is
+at least the number of candidates, it compares all of them, as least_loaded does. Packets of a flow
+may arrive out of order.
 
 Ghorbani et al., "DRILL: Micro Load Balancing for Low-Latency Data Center Networks", SIGCOMM 2017,
 section 3, which finds d = 2 and m = 1 enough.

@@ -1,4 +1,4 @@
-"""Several jobs on one network: each is another pattern, on separate hosts.
+"""Several jobs on one network: each has its own traffic pattern and hosts.
 
 A table [traffic.jobs.NAME] has `kind` and the parameters of a pattern, and `hosts`: how many, or a
 list in the order of the ranks. Lists may share hosts; a number gets free hosts. The pattern sees

@@ -166,7 +166,7 @@ def linked(code: MachineCode) -> Loaded:
 
 @cache
 def _add_helpers() -> None:
-    """Register the symbols with the linker that Numba would register."""
+    """Register with the linker the symbols that Numba would register."""
     from llvmlite import binding
 
     binding.initialize_native_target()
