@@ -179,7 +179,7 @@ def test_failed_allocation_is_an_input_error(tmp_path):
     scenario = prepare(point)
     no_room = MemoryError("Unable to allocate 16.5 GiB")
     with (
-        patch("netsim.engine.state.build_links", side_effect=no_room),
+        patch("netsim.engine.link_state.build_links", side_effect=no_room),
         raises_input("e.toml", "16.5"),
     ):
         build_engine(point, scenario, Options(jit=False))

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine import snapshot
+from netsim.engine import snapshot, state_views
 from netsim.engine.compiling.declarations import (
     check_setups,
     plugin_parameters,
@@ -41,37 +41,8 @@ from netsim.engine.compiling.specialize import (
     prepare,
 )
 from netsim.engine.division import rebalance
-from netsim.engine.kernels import loop
+from netsim.engine.kernels import handlers, layout, loop
 from netsim.engine.kernels.fields import ParameterRecord, Ps, TxRecord
-from netsim.engine.kernels.handlers import (
-    FIRST_OF_PROGRAMS,
-    FIRST_OF_QUEUES,
-    FIRST_OF_ROUTING,
-    HANDLERS,
-    PROGRAM_HANDLERS,
-    QUEUE_HANDLERS,
-    ROUTING_HANDLERS,
-    TEXTS,
-)
-from netsim.engine.kernels.layout import (
-    GROW_SCRATCH,
-    INF,
-    NEEDS_GROWTH,
-    NEEDS_THINNING,
-    UNFINISHED,
-    Crew,
-    fields_of,
-    grouped,
-)
-from netsim.engine.kernels.loop import (
-    ENDING,
-    WORKING,
-    Beyond,
-    Goal,
-    Limits,
-    WindowTimes,
-    window_times,
-)
 from netsim.engine.kernels.trace import TraceEntries, drain
 from netsim.engine.series import make_room, thin
 from netsim.engine.simulation import FeatureSet, Options, Simulation
@@ -84,17 +55,6 @@ from netsim.engine.state import (
     build_state,
     wake_only,
 )
-from netsim.engine.state_views import (
-    Pauses,
-    QueueLevels,
-    SeriesReading,
-    StateViews,
-    Status,
-    idle_ps,
-    pauses,
-    queue_levels,
-    read_series,
-)
 from netsim.errors import RunError
 from netsim.model.fabric import Fabric
 from netsim.model.network import Network
@@ -103,7 +63,7 @@ from netsim.plugins.registry import PluginSpec, describe
 
 
 @contextmanager
-def assisted(crew: Crew, n_workers: int, assist: Callable[[int], object]) -> Iterator[None]:
+def assisted(crew: layout.Crew, n_workers: int, assist: Callable[[int], object]) -> Iterator[None]:
     """Call `assist(worker)` in a thread for every worker but the first.
 
     The crew ends with the block, or when a call raises. Raises what that call raised.
@@ -114,10 +74,10 @@ def assisted(crew: Crew, n_workers: int, assist: Callable[[int], object]) -> Ite
         try:
             assist(worker)
         except BaseException as error:
-            crew.ending[0] = ENDING
+            crew.ending[0] = loop.ENDING
             raised.append(error)
 
-    crew.ending[0] = WORKING
+    crew.ending[0] = loop.WORKING
     threads = [
         threading.Thread(target=call, args=(worker,), name=f"worker {worker}", daemon=True)
         for worker in range(1, n_workers)
@@ -129,7 +89,7 @@ def assisted(crew: Crew, n_workers: int, assist: Callable[[int], object]) -> Ite
             started.append(thread)
         yield
     finally:
-        crew.ending[0] = ENDING
+        crew.ending[0] = loop.ENDING
         _join(started)
     if raised:
         raise raised[0]
@@ -206,7 +166,7 @@ class Failures:
         """Raise RunError if a handler broke a rule, or raised an error in another thread."""
         clock, nics = self.state.clock, self.state.hosts.nics
         active = clock.active[: int(clock.clock["n_active"][0])]
-        if (clock.status[active] == UNFINISHED).any():
+        if (clock.status[active] == layout.UNFINISHED).any():
             raise self.raised(None)
         for nodes, whose in ((nics, HOST), (self.state.links.switches, SWITCH)):
             for node in np.flatnonzero(nodes["rule_broken"])[:1].tolist():
@@ -214,7 +174,7 @@ class Failures:
 
     def _broken(self, record: Any, where: str) -> RunError:
         """Return the error for a handler that broke a rule."""
-        text = TEXTS[int(record["rule_broken"])]
+        text = handlers.TEXTS[int(record["rule_broken"])]
         value, n_traffic_classes = int(record["breaking_value"]), self.fabric.n_traffic_classes
         text = text.format(value=value, n_traffic_classes=n_traffic_classes)
         number = int(record["breaking_handler"])
@@ -251,11 +211,11 @@ class Failures:
 
     def _whose(self, number: int) -> str:
         """Return the plugin that a handler number belongs to."""
-        if self.program is not None and number >= FIRST_OF_PROGRAMS:
+        if self.program is not None and number >= handlers.FIRST_OF_PROGRAMS:
             return f"program {self.program.name}"
-        if number >= FIRST_OF_ROUTING:
+        if number >= handlers.FIRST_OF_ROUTING:
             return f"routing algorithm {self.fabric.routing.name}"
-        if number >= FIRST_OF_QUEUES:
+        if number >= handlers.FIRST_OF_QUEUES:
             return f"queue discipline {self.fabric.queue.name}"
         return f"transport {self.transport}"
 
@@ -293,7 +253,12 @@ def _where(records: Any, whose: str, place: int) -> str:
 
 def _name(number: int) -> str:
     """Return the name of a handler."""
-    tables = (HANDLERS, QUEUE_HANDLERS, ROUTING_HANDLERS, PROGRAM_HANDLERS)
+    tables = (
+        handlers.HANDLERS,
+        handlers.QUEUE_HANDLERS,
+        handlers.ROUTING_HANDLERS,
+        handlers.PROGRAM_HANDLERS,
+    )
     return next((name for table in tables if (name := table.name_of(number))), "")
 
 
@@ -301,7 +266,7 @@ def grow_scratch(state: State, network: Network, threads: int) -> None:
     """Enlarge the scratch memory for the switches that ran out of it."""
     clock = state.clock
     active = clock.active[: int(clock.clock["n_active"][0])]
-    need = int(clock.what[active[clock.status[active] == GROW_SCRATCH]].max(initial=0))
+    need = int(clock.what[active[clock.status[active] == layout.GROW_SCRATCH]].max(initial=0))
     if need > state.scratch.slots.shape[1]:
         state.scratch = build_scratch(network, threads, 1 << (need - 1).bit_length())
 
@@ -309,7 +274,7 @@ def grow_scratch(state: State, network: Network, threads: int) -> None:
 NO_FEATURES = FeatureSet()
 
 
-class Engine(StateViews):
+class Engine(state_views.StateViews):
     """A run: state and compiled code. Raises InputError if its transports conflict. ``state`` is
     for the engine and its tests; others use the methods."""
 
@@ -321,7 +286,7 @@ class Engine(StateViews):
         self.faults = simulation.faults
         self.threads = options.workers
         none = np.zeros(0, np.int64)
-        self._beyond = grouped(Beyond, nodes=none, back_ps=none, tells=False)
+        self._beyond = layout.grouped(loop.Beyond, nodes=none, back_ps=none, tells=False)
         self.on_hang = options.on_hang
         self.jit = jit_enabled() if options.jit is None else options.jit
         self.name = simulation.name
@@ -364,7 +329,7 @@ class Engine(StateViews):
         """Load or compile what every run needs."""
         began = time.perf_counter()
         s = self.state
-        limits = Limits(0, Ps(0), 0, 0, False, Goal(0, 0, 0), self._beyond)
+        limits = loop.Limits(0, Ps(0), 0, 0, False, loop.Goal(0, 0, 0), self._beyond)
         run = (s.net, s.links, s.hosts, s.clock, s.crew, s.scratch, limits, 0)
         prepare((self._set_up, (s.hosts, s.links, s.clock)), (self._run, run))
         self.code_s += time.perf_counter() - began
@@ -374,7 +339,7 @@ class Engine(StateViews):
         and write between steps. Raises KeyError for any other field."""
         record = self.protocol.own_names[0].get(name, name)
         tx = np.asarray(self.state.hosts.tx)
-        if record in fields_of(TxRecord) or record not in (tx.dtype.names or ()):
+        if record in layout.fields_of(TxRecord) or record not in (tx.dtype.names or ()):
             raise KeyError(name)
         return tx[record]
 
@@ -382,30 +347,30 @@ class Engine(StateViews):
         """Set a parameter of the first transport from now on; return whether it has it."""
         record = self.protocol.own_names[0].get(name, name)
         pars = np.asarray(self.state.hosts.pars)["transport0"]
-        if record in fields_of(ParameterRecord) or record not in (pars.dtype.names or ()):
+        if record in layout.fields_of(ParameterRecord) or record not in (pars.dtype.names or ()):
             return False
         pars[record] = value
         return True
 
-    def series(self) -> SeriesReading | None:
+    def series(self) -> state_views.SeriesReading | None:
         """Return the series of queues, hosts and flows, or None."""
         if self.sampling is None:
             return None
-        return read_series(
+        return state_views.read_series(
             self.state, self.sampling, self.network, self.fabric.n_link_classes, self.now_ps
         )
 
-    def queue_levels(self) -> QueueLevels | None:
+    def queue_levels(self) -> state_views.QueueLevels | None:
         """Return the mean and percentile of every queue over the run, or None."""
         if self.sampling is None or not self.sampling.queues:
             return None
-        return queue_levels(self.state, self.fabric.n_link_classes, self.now_ps)
+        return state_views.queue_levels(self.state, self.fabric.n_link_classes, self.now_ps)
 
-    def pauses(self) -> Pauses | None:
+    def pauses(self) -> state_views.Pauses | None:
         """Return the ports that PFC has stopped, and the packets that wait; None without PFC."""
         if not self.discipline.pauses:
             return None
-        return pauses(self.state)
+        return state_views.pauses(self.state)
 
     def snapshot(self) -> Snapshot:
         """Return the state as views of the engine's memory, valid until the next step."""
@@ -416,9 +381,9 @@ class Engine(StateViews):
         ForeignSnapshotError if it comes from another run."""
         snapshot.put(self.state, earlier)
 
-    def window_times(self) -> WindowTimes:
+    def window_times(self) -> loop.WindowTimes:
         """Return wall-clock time per stage; all zero without ``profile``."""
-        return window_times(self.state.clock.parts)
+        return loop.window_times(self.state.clock.parts)
 
     def drain_trace(self) -> TraceEntries:
         """Return and clear the trace entries recorded since the last call. Raises
@@ -433,7 +398,7 @@ class Engine(StateViews):
         stop_when_done: bool = False,
         workers: int | None = None,
         seconds: float | None = None,
-    ) -> Status:
+    ) -> state_views.Status:
         """Simulate up to ``n_windows`` windows, none beyond ``until_ps``. After the first, start
         none once ``seconds`` have passed.
 
@@ -444,11 +409,11 @@ class Engine(StateViews):
         s = self.state
         n_workers = min(workers or self.threads, self.threads) if self.jit and n_windows else 1
         shared_ns = loop.SHARED_NS if n_workers > 1 else loop.ALONE_NS
-        until_ns = INF if seconds is None else time.monotonic_ns() + int(seconds * 1e9)
+        until_ns = layout.INF if seconds is None else time.monotonic_ns() + int(seconds * 1e9)
         last = self.counts.windows + n_windows
         while True:
             left = last - self.counts.windows
-            limits = Limits(
+            limits = loop.Limits(
                 *(left, Ps(until_ps), until_ns, shared_ns),
                 *(stop_when_done, self._goal(), self._beyond),
             )
@@ -456,14 +421,14 @@ class Engine(StateViews):
                 rebalance(s.net, s.links, s.crew)
             groups = (s.net, s.links, s.hosts, s.clock, s.crew, s.scratch)
             status = self._call(self._run, *groups, limits, 0, n_workers=n_workers)
-            if status == NEEDS_THINNING:
+            if status == layout.NEEDS_THINNING:
                 thin(s.links)
                 continue
-            if status == Status.IDLE:
+            if status == state_views.Status.IDLE:
                 self._end_idle(until_ps)
-            if status != NEEDS_GROWTH:
+            if status != layout.NEEDS_GROWTH:
                 make_room(s.links, self.now_ps)  # no event may have asked for it
-                return Status(status)
+                return state_views.Status(status)
             self._failures.look()
             if s.links.pool_full[0]:
                 raise RunError("no memory is left for the packets in flight")
@@ -471,13 +436,13 @@ class Engine(StateViews):
 
     def _end_idle(self, until_ps: int) -> None:
         """End a run that has no events left."""
-        np.asarray(self.state.clock.clock)["w1"] = min(until_ps, idle_ps(self.state))
+        np.asarray(self.state.clock.clock)["w1"] = min(until_ps, state_views.idle_ps(self.state))
 
-    def _goal(self) -> Goal:
+    def _goal(self) -> loop.Goal:
         """Return the clock's counts when all is done."""
         if self.has_program:
-            return Goal(0, 0, 0)
-        return Goal(len(self.flows), len(self.flows), self._n_tasks)
+            return loop.Goal(0, 0, 0)
+        return loop.Goal(len(self.flows), len(self.flows), self._n_tasks)
 
     def _call(self, entry: Entry, *arguments: Any, n_workers: int = 1) -> Any:
         """Call a compiled entry point; with several workers, each calls it, with its number as the

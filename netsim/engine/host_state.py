@@ -13,32 +13,13 @@ import numpy as np
 
 from netsim.engine.compiling.declarations import Program, Protocol, program_parameters
 from netsim.engine.division import ALL, Rows, Share
+from netsim.engine.kernels import layout
 from netsim.engine.kernels.fields import Array
-from netsim.engine.kernels.layout import (
-    HOST_PORT,
-    INF,
-    TASK,
-    TIMER,
-    TIMER_BEGIN,
-    TIMER_PROGRAM,
-    TIMER_RX,
-    TIMER_START,
-    TIMER_TASK,
-    TIMER_TX,
-    HostState,
-    grouped,
-)
 from netsim.engine.link_state import phases
 from netsim.engine.records import untouched_zeros
 from netsim.engine.simulation import Simulation
 from netsim.limits import RATE_SHIFT
-from netsim.model.arithmetic import (
-    PURPOSE_ENTROPY,
-    PURPOSE_PLANE_PERMUTATION,
-    byte_quotient,
-    mix,
-    salt,
-)
+from netsim.model import arithmetic
 from netsim.model.columns import offsets, rank_of_each, ranks_within, rows_of
 from netsim.model.fabric import packet_counts
 from netsim.model.faults import times_without_carrier
@@ -91,7 +72,7 @@ def build_tasks(
     """Return the arrays of `HostState` for tasks and the program. Timers are numbered later."""
     flows, one = simulation.flows, np.zeros(1, np.int64)
     arrays = {
-        "tasks": np.zeros(0, TASK),
+        "tasks": np.zeros(0, layout.TASK),
         **dict.fromkeys(("next_task", "next_tasks", "send_task", "receive_task"), one),
         "program": np.zeros(1, program.par),
         "program_hosts": np.zeros(1, program.host),
@@ -189,7 +170,7 @@ def build_hosts(
     port_choice: np.dtype,
     pars: Sequence[Mapping[str, int | float]],
     share: Share,
-) -> tuple[HostState, Array]:
+) -> tuple[layout.HostState, Array]:
     """Return the hosts' state with the rows of a share, and int64[n_hosts + 1], the first timer of
     each host; ``pars`` are the parameters of each transport, ``port_choice`` a record."""
     network, flows = simulation.network, simulation.flows
@@ -211,8 +192,8 @@ def build_hosts(
     timers, heap, first_timer = _build_timers(
         network, nics, (tx, rx), flow_nics, built, files, share
     )
-    state = grouped(
-        HostState,
+    state = layout.grouped(
+        layout.HostState,
         nics=nics,
         first_nic=network.first_nic,
         host_ports=_host_ports(network, share.host_ports),
@@ -260,9 +241,9 @@ def _sides(
     if network.has_several_ports or network.n_tables > 1:
         tx["port_choice"][at], rx["port_choice"][at] = number, n + number
     rate_bps = np.add.reduceat(network.port_rate_bps[port_pairs.src_port], port_pairs.first[:-1])
-    q20 = byte_quotient(rate_bps)[at]
+    q20 = arithmetic.byte_quotient(rate_bps)[at]
     if _most_by_entropy(simulation, port_pairs):
-        draws = mix(salt(simulation.seed, PURPOSE_ENTROPY, number))
+        draws = arithmetic.mix(arithmetic.salt(simulation.seed, arithmetic.PURPOSE_ENTROPY, number))
         tx["entropy"][at] = rx["entropy"][at] = draws & 0xFFFF
     base_rtt_ps = round_trips(network, port_pairs, packets)[at]
     tx["next_ready"][at] = -1
@@ -310,14 +291,14 @@ def _nics(network: Network, protocol: Protocol, share: Share) -> np.ndarray:
     nics["nic"][at] = np.arange(n_nics)[at]
     nics["host"][at] = host
     nics["port"][at] = network.node_first_port[host]
-    nics["ps_per_byte_q20"][at] = byte_quotient(network.nic_rate_bps[at])
+    nics["ps_per_byte_q20"][at] = arithmetic.byte_quotient(network.nic_rate_bps[at])
     nics["done_head"][at] = nics["data_port"][at] = nics["control_port"][at] = -1
     return nics
 
 
 def _host_ports(network: Network, at: Rows) -> np.ndarray:
     """Return the host ports, with empty queues."""
-    host_ports = np.zeros(network.n_host_ports, HOST_PORT)
+    host_ports = np.zeros(network.n_host_ports, layout.HOST_PORT)
     host_ports["ready_head"][at] = host_ports["ready_tail"][at] = -1
     host_ports["turn_end"][at] = -1
     host_ports["nic"][at] = network.nic_of_port[at]
@@ -345,7 +326,9 @@ def _port_choices(
     for field, number in (("salt_data", 0), ("salt_control", 1)):
         for side in range(2):
             at = entity + 2 * side + number
-            port_choices[field][side] = salt(simulation.seed, PURPOSE_PLANE_PERMUTATION, at)
+            port_choices[field][side] = arithmetic.salt(
+                simulation.seed, arithmetic.PURPOSE_PLANE_PERMUTATION, at
+            )
     if simulation.fabric.plane_balancing == HASH:
         port_choices["salt_data"] = draws_of(simulation.flows, simulation.seed, port_pairs.counts)
     return {"port_choices": port_choices.reshape(-1), "port_pairs": table}
@@ -448,14 +431,14 @@ def _build_timers(
     begin, begin_host = after_nics[begins == 1], np.flatnonzero(begins)
     # Padding, so that no search for a timer leaves the array.
     n_timers = int(per_host.sum())
-    timers = np.zeros(n_timers + TIMER_RX, TIMER)
+    timers = np.zeros(n_timers + layout.TIMER_RX, layout.TIMER)
     at = ALL
     if not isinstance(share.hosts, slice):
         own_timers = rows_of(first_of_host[share.hosts], per_host[share.hosts])
-        at = np.append(own_timers, n_timers + np.arange(TIMER_RX))
+        at = np.append(own_timers, n_timers + np.arange(layout.TIMER_RX))
     timers["owner"][at] = -1
-    timers["deadline"][at] = INF
-    timers["key"][at] = INF
+    timers["deadline"][at] = layout.INF
+    timers["key"][at] = layout.INF
     timers["pos"][at] = -1
 
     def set_up(slots: Array, owners: Array, code: int) -> None:
@@ -464,17 +447,17 @@ def _build_timers(
 
     for k in range(own):
         set_up(first[share.nics] + k, host_of_nic[share.nics], k)
-    set_up(start[share.sent], number[share.sent], TIMER_START)
+    set_up(start[share.sent], number[share.sent], layout.TIMER_START)
     for k in range(protocol.tx_timers):
-        set_up(start[share.sent] + 1 + k, number[share.sent], TIMER_TX + k)
+        set_up(start[share.sent] + 1 + k, number[share.sent], layout.TIMER_TX + k)
     for k in range(per_rx):
-        set_up(first_rx[share.received] + k, number[share.received], TIMER_RX + k)
-    set_up(tasks["timer"], np.arange(tasks.size), TIMER_TASK)
+        set_up(first_rx[share.received] + k, number[share.received], layout.TIMER_RX + k)
+    set_up(tasks["timer"], np.arange(tasks.size), layout.TIMER_TASK)
     if program.modules:
         built["program_hosts"]["first_timer"] = own_timers = after_nics + begins + n_tasks
-        timers["code"][begin] = TIMER_BEGIN
+        timers["code"][begin] = layout.TIMER_BEGIN
         for k in range(program.timers):
-            timers["code"][own_timers[begin_host] + k] = TIMER_PROGRAM - k
+            timers["code"][own_timers[begin_host] + k] = layout.TIMER_PROGRAM - k
 
     heap = np.zeros(h + int(per_host.sum()), np.int64)
     free = number[share.sent]

@@ -15,28 +15,8 @@ from netsim.engine.compiling.declarations import (
     read_routing,
 )
 from netsim.engine.division import Share
+from netsim.engine.kernels import layout
 from netsim.engine.kernels.fields import NO_PORT, Array
-from netsim.engine.kernels.layout import (
-    CIRCUIT,
-    CLASS_WEIGHT,
-    DIRECT,
-    FABRIC,
-    FAULT,
-    FAULT_INTERVAL,
-    FIBER,
-    INF,
-    LINK_READER,
-    LOSS,
-    OPPORTUNISTIC,
-    PACKET,
-    PORTS_OF_A_WORD,
-    RETRY,
-    ROUTING_PORT,
-    SLOT,
-    VLB,
-    LinkState,
-    grouped,
-)
 from netsim.engine.kernels.links import N_SERVERS
 from netsim.engine.kernels.routing import (
     KEPT,
@@ -53,15 +33,8 @@ from netsim.engine.series import build_series
 from netsim.engine.simulation import FeatureSet, Simulation, longest_window_ps
 from netsim.errors import InputError
 from netsim.limits import PS_BITS
+from netsim.model import arithmetic
 from netsim.model import fabric as rules_of
-from netsim.model.arithmetic import (
-    PURPOSE_ARRIVAL_ORDER,
-    PURPOSE_ECMP,
-    PURPOSE_SYMMETRIC,
-    byte_quotient,
-    salt,
-    send_time,
-)
 from netsim.model.checks import heights
 from netsim.model.circuit_times import light_times, start_times
 from netsim.model.circuits import NONE, Circuits, PhaseSchedule
@@ -81,7 +54,7 @@ def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
     network = simulation.network
     if not simulation.feature_set.circuits or network.circuits is None:
         return {
-            "circuits": np.zeros(1, CIRCUIT),
+            "circuits": np.zeros(1, layout.CIRCUIT),
             "days": np.zeros((1, 2), np.int64),
             "reconfiguring_ports": np.zeros(1, np.int64),
         }
@@ -89,15 +62,15 @@ def build_circuits(simulation: Simulation) -> dict[str, np.ndarray]:
     rules = simulation.fabric.circuits or CircuitRules()
     light = light_times(circuits)
     starts = start_times(network, circuits, rules, simulation.packets, simulation.seed)
-    state = np.zeros(network.n_ports, CIRCUIT)
+    state = np.zeros(network.n_ports, layout.CIRCUIT)
     state["first_up"], state["last_up"] = light.first[:-1], light.first[1:]
     first_start = len(light.spans_ps) + starts.first
     state["first_start"], state["last_start"] = first_start[:-1], first_start[1:]
     dated = circuits.calendar != NONE
     state["period_ps"][dated] = circuits.period_ps[circuits.calendar[dated]]
     # A circuit that is not always up looks up its current day at first use.
-    state["up_ps"], state["opens_ps"] = -INF, -INF
-    state["down_ps"] = state["closes_ps"] = np.where(dated, -INF, INF)
+    state["up_ps"], state["opens_ps"] = -layout.INF, -layout.INF
+    state["down_ps"] = state["closes_ps"] = np.where(dated, -layout.INF, layout.INF)
     phase_driven, begun = _begun(circuits)
     state["last_up"][phase_driven] = state["first_up"][phase_driven] + begun
     state["last_start"][phase_driven] = state["first_start"][phase_driven] + begun
@@ -114,11 +87,11 @@ def build_slots(simulation: Simulation) -> Array:
     """Return `slots` of Clock; empty unless circuit switches are phase-driven."""
     circuits, phase_schedule = simulation.network.circuits, _phase_schedule(simulation)
     if circuits is None or phase_schedule is None:
-        return np.zeros(0, SLOT)
-    slots = np.zeros(phase_schedule.n_slots, SLOT)
+        return np.zeros(0, layout.SLOT)
+    slots = np.zeros(phase_schedule.n_slots, layout.SLOT)
     slots["control_delay_ps"] = phase_schedule.control_delay_ps
     slots["night_ps"] = phase_schedule.night_ps
-    slots["begin_ps"][1:] = slots["up_ps"][1:] = INF
+    slots["begin_ps"][1:] = slots["up_ps"][1:] = layout.INF
     of_flows = phases(simulation)
     slots["waits_for"] = np.bincount(of_flows[of_flows >= 0], minlength=phase_schedule.n_slots)
     sizes = np.array([[ports.size for ports in pair] for pair in _turning(circuits)])
@@ -176,17 +149,21 @@ def circuit_memory_bytes(network: Network, n_traffic_classes: int) -> int:
     """Return the memory of circuits: a record per port, losses per class, both ends' days."""
     if network.circuits is None or not network.circuits.change:
         return 0
-    per_port = CIRCUIT.itemsize + n_traffic_classes * LOSS.itemsize
+    per_port = layout.CIRCUIT.itemsize + n_traffic_classes * layout.LOSS.itemsize
     return network.n_ports * per_port + 2 * 2 * network.circuits.days_ps.nbytes
 
 
-INDIRECT = {rules_of.DIRECT: DIRECT, rules_of.OPPORTUNISTIC: OPPORTUNISTIC, rules_of.VLB: VLB}
+INDIRECT = {
+    rules_of.DIRECT: layout.DIRECT,
+    rules_of.OPPORTUNISTIC: layout.OPPORTUNISTIC,
+    rules_of.VLB: layout.VLB,
+}
 
 
 def indirect(fabric: Fabric, feature_set: FeatureSet) -> int:
     """Return the value of ``INDIRECT``."""
     if not feature_set.circuits or fabric.circuits is None:
-        return DIRECT
+        return layout.DIRECT
     return INDIRECT[fabric.circuits.indirect]
 
 
@@ -225,11 +202,11 @@ def build_detours(simulation: Simulation) -> dict[str, np.ndarray]:
     none = np.zeros(1, np.int64)
     found: dict[str, np.ndarray] = {"edge": none, "reached": np.zeros((1, 1), np.int8)}
     found |= {"detour": np.zeros((1, 1), np.int32), "detour_first": none, "detour_ports": none}
-    if how == DIRECT or network.circuits is None:
+    if how == layout.DIRECT or network.circuits is None:
         return found
     reach = circuit_reachability(network, network.circuits)
     found |= {"edge": reach.number, "reached": reach.reached}
-    if how == VLB:
+    if how == layout.VLB:
         found |= _lists(network, network.circuits, reach)
     return found
 
@@ -267,20 +244,20 @@ def with_days(simulation: Simulation, links: dict[str, np.ndarray]) -> dict[str,
     circuits, state, days = network.circuits, links["circuits"], links["days"]
     state["fiber"] = NONE
     how, none = indirect(simulation.fabric, simulation.feature_set), np.zeros(1, np.int64)
-    if how == DIRECT or circuits is None:
-        return {**links, "day_ports": none, "fibers": np.zeros(1, FIBER)}
+    if how == layout.DIRECT or circuits is None:
+        return {**links, "day_ports": none, "fibers": np.zeros(1, layout.FIBER)}
     ends = np.flatnonzero(circuits.of_port != NONE)
     # Sorted: a switch's fibers are consecutive.
     key = network.port_node[ends].astype(np.int64) * (circuits.fiber.max() + 1)
     keys, number = np.unique(key + circuits.fiber[ends], return_inverse=True)
     state["fiber"][ends] = number.reshape(-1)
-    if how != OPPORTUNISTIC:
-        return {**links, "day_ports": none, "fibers": np.zeros(keys.size, FIBER)}
+    if how != layout.OPPORTUNISTIC:
+        return {**links, "day_ports": none, "fibers": np.zeros(keys.size, layout.FIBER)}
     count = state["last_start"] - state["first_start"]
     port = np.repeat(np.arange(network.n_ports), count)
     spans, fiber = days[rows_of(state["first_start"], count)], state["fiber"][port]
     order = np.lexsort((spans[:, 0], fiber))
-    fibers = np.zeros(keys.size, FIBER)
+    fibers = np.zeros(keys.size, layout.FIBER)
     end = len(days) + np.cumsum(np.bincount(fiber, minlength=keys.size))
     fibers["first_day"][1:], fibers["last_day"] = end[:-1], end
     fibers["first_day"][0] = len(days)
@@ -297,11 +274,11 @@ def with_days(simulation: Simulation, links: dict[str, np.ndarray]) -> dict[str,
 
 def _begin(fibers: Any, state: Any, ends: Ints, local: Ints) -> None:
     """Put fibers before their first day. Fibers that are always up or unused have no days."""
-    fibers["opens_ps"] = fibers["closes_ps"] = INF
-    fibers["closes_ps"][fibers["first_day"] < fibers["last_day"]] = -INF
-    always = ends[state["closes_ps"][ends] == INF]
+    fibers["opens_ps"] = fibers["closes_ps"] = layout.INF
+    fibers["closes_ps"][fibers["first_day"] < fibers["last_day"]] = -layout.INF
+    always = ends[state["closes_ps"][ends] == layout.INF]
     fibers["port"][state["fiber"][always]] = local[always]
-    fibers["opens_ps"][state["fiber"][always]] = -INF
+    fibers["opens_ps"][state["fiber"][always]] = -layout.INF
 
 
 def local_ports(network: Network) -> Ints:
@@ -336,7 +313,7 @@ def build_routing(
     ports["number"][at] = number
     ports["from_host"][at] = network.port_peer[at] < network.n_host_ports
     for name, purpose, a, b in routing.salts:
-        ports[name][at] = salt(seed, purpose, a * number + b)
+        ports[name][at] = arithmetic.salt(seed, purpose, a * number + b)
     tables = network.n_switches if routing.coupled else n - network.n_host_ports
     return {
         "routing_ports": ports,
@@ -361,9 +338,9 @@ def _routers(simulation: Simulation, routing: RoutingAlgorithm) -> Array:
     group = np.arange(network.edge_switch.size)
     network_of = np.repeat(np.arange(groups.size), groups)
     routers["group"][network.edge_switch] = group - network.first_group[network_of]
-    routers["salt"] = salt(seed, PURPOSE_ECMP, routers["node"])
+    routers["salt"] = arithmetic.salt(seed, arithmetic.PURPOSE_ECMP, routers["node"])
     if simulation.fabric.symmetric:
-        routers["salt"] = salt(seed, PURPOSE_SYMMETRIC, heights(network))
+        routers["salt"] = arithmetic.salt(seed, arithmetic.PURPOSE_SYMMETRIC, heights(network))
     return routers
 
 
@@ -398,7 +375,7 @@ def build_facts(network: Network, routing: RoutingAlgorithm) -> dict[str, Array]
         if network.port_dimension is not None:
             facts["port_dimension"] = network.port_dimension
     if ps_per_byte_q20 in routing.uses:
-        facts["port_q20"] = byte_quotient(network.port_rate_bps)
+        facts["port_q20"] = arithmetic.byte_quotient(network.port_rate_bps)
     return facts
 
 
@@ -419,7 +396,7 @@ def routing_memory_bytes(network: Network, fabric: Fabric) -> int:
     use = fabric.routing
     routing = read_routing(use.module, plugin_parameters(use.plugin, use.params), use.plugin.name)
     tables = network.n_switches if routing.coupled else network.n_ports - network.n_host_ports
-    n_bytes = network.n_ports * (routing.port.itemsize - ROUTING_PORT.itemsize)
+    n_bytes = network.n_ports * (routing.port.itemsize - layout.ROUTING_PORT.itemsize)
     n_bytes += network.n_switches * routing.switch.itemsize
     n_bytes += network.n_switches * routing.n_published * 16 * KEPT
     n_bytes += tables * routing.n_rows * routing.row.itemsize
@@ -439,7 +416,7 @@ def build_links(
     pool: dict[str, Array],
     trace: Trace | Array,
     share: Share,
-) -> LinkState:
+) -> layout.LinkState:
     """Return the links' state, with the record types of a protocol and the rows of a share."""
     network, fabric, seed = simulation.network, simulation.fabric, simulation.seed
     n, c = network.n_ports, fabric.n_link_classes
@@ -448,17 +425,17 @@ def build_links(
     kinds = (fabric,) if sized is None else sized.fabrics
 
     number, at = np.arange(n, dtype=np.int64), share.links
-    q20 = byte_quotient(network.port_rate_bps[at])
+    q20 = arithmetic.byte_quotient(network.port_rate_bps[at])
     ports = share.zeros(n, discipline.port)
     ports["number"][at] = number[at]
     ports["ps_per_byte_q20"][at] = q20
     ports["delay_ps"][at] = network.port_delay_ps[at]
     for name, values in port_state(fabric.queue, network, simulation.packets).items():
         ports[name][at] = np.asarray(values, np.int64)[at]
-    readers = share.zeros(n, LINK_READER)
-    readers["packet_ps"][at] = send_time(simulation.packets.data_bytes, q20)
+    readers = share.zeros(n, layout.LINK_READER)
+    readers["packet_ps"][at] = arithmetic.send_time(simulation.packets.data_bytes, q20)
     readers["from_host"][at] = network.port_peer[at] < network.n_host_ports
-    readers["order_salt"][at] = salt(seed, PURPOSE_ARRIVAL_ORDER, number[at])
+    readers["order_salt"][at] = arithmetic.salt(seed, arithmetic.PURPOSE_ARRIVAL_ORDER, number[at])
 
     queues = aligned_zeros(n * c, discipline.queue)
 
@@ -468,13 +445,13 @@ def build_links(
     switches["first_word"] = first_words(network)[network.n_hosts : -1]
     circuits = with_days(simulation, build_circuits(simulation))
     switches["first_fiber"], switches["last_fiber"] = fibers_of(network, circuits)
-    switches["next_wakeup_ps"] = switches["next_timer_ps"] = INF
+    switches["next_wakeup_ps"] = switches["next_timer_ps"] = layout.INF
     switches["indirect_from"] = switches["indirect_by"] = NO_PORT
     words = int(first_words(network)[-1])
     first_new = np.zeros(n, np.int64)
-    first_new[share.ports] = INF
-    return grouped(
-        LinkState,
+    first_new[share.ports] = layout.INF
+    return layout.grouped(
+        layout.LinkState,
         **pool,
         zero_packet=np.zeros(2, protocol.packet),
         ports=ports,
@@ -509,7 +486,7 @@ def build_links(
         fabric=np.concatenate([_fabric_record(one, simulation.packets, seed) for one in kinds]),
         trace=trace,
         **build_series(simulation.sampling, network, simulation.flows, c, protocol),
-        losses=np.zeros(n * c if loses else 1, LOSS),
+        losses=np.zeros(n * c if loses else 1, layout.LOSS),
         class_weights=_class_weights(fabric, simulation.packets, n, at),
         **_fault_state(simulation.faults, network),
         **_replay_buffers(simulation, protocol),
@@ -530,7 +507,7 @@ def _sources(simulation: Simulation, discipline: Discipline) -> dict[str, Array]
 
 def first_words(network: Network) -> np.ndarray:
     """Return int64[n_nodes + 1]: the first word of each switch's port sets; hosts have none."""
-    words = -(-np.diff(network.node_first_port) // PORTS_OF_A_WORD)
+    words = -(-np.diff(network.node_first_port) // layout.PORTS_OF_A_WORD)
     words[: network.n_hosts] = 0
     return offsets(words)
 
@@ -543,19 +520,21 @@ def replay_buffer_slots(fabric: Fabric) -> int:
 def retry_memory_bytes(network: Network, fabric: Fabric) -> int:
     """Return the memory of replay buffers, with packets that have no fields of a transport."""
     slots = replay_buffer_slots(fabric)
-    return network.n_ports * (RETRY.itemsize + slots * PACKET.itemsize) if slots else 0
+    return (
+        network.n_ports * (layout.RETRY.itemsize + slots * layout.PACKET.itemsize) if slots else 0
+    )
 
 
 def _replay_buffers(simulation: Simulation, protocol: Protocol) -> dict[str, Array]:
     """Return `retries` and `kept` of LinkState; minimal without LLR."""
     network, llr = simulation.network, simulation.fabric.llr
     if llr is None:
-        return {"retries": np.zeros(1, RETRY), "kept": np.zeros(1, protocol.packet)}
+        return {"retries": np.zeros(1, layout.RETRY), "kept": np.zeros(1, protocol.packet)}
     slots = replay_buffer_slots(simulation.fabric)
     answer_ps, loop_ps = retry_loops(network, simulation.packets)
     rates, loops = network.port_rate_bps.tolist(), loop_ps.tolist()
     largest = max(simulation.packets.data_bytes, simulation.packets.control_bytes)
-    retries = np.zeros(network.n_ports, RETRY)
+    retries = np.zeros(network.n_ports, layout.RETRY)
     retries["off"] = slots * np.arange(network.n_ports)
     retries["mask"] = slots - 1
     retries["answer_ps"] = answer_ps
@@ -564,7 +543,7 @@ def _replay_buffers(simulation: Simulation, protocol: Protocol) -> dict[str, Arr
     retries["max_bytes"] = [
         -(-rate * loop // PS_BITS) + largest for rate, loop in zip(rates, loops, strict=True)
     ]
-    retries["max_replays"] = INF if llr.max_replays is None else llr.max_replays
+    retries["max_replays"] = layout.INF if llr.max_replays is None else llr.max_replays
     if llr.replay_timeout_ps is not None:
         retries["timeout_ps"] = llr.replay_timeout_ps
     if llr.max_bytes is not None:
@@ -577,17 +556,17 @@ def _fault_state(faults: LinkFaults | None, network: Network) -> dict[str, np.nd
     if faults is None:
         none = combine([], 1)
         arrays = {"loss_table": none.loss_table, "outages": none.outages_ps}
-        kinds = {"faults": FAULT, "fault_intervals": FAULT_INTERVAL}
+        kinds = {"faults": layout.FAULT, "fault_intervals": layout.FAULT_INTERVAL}
         return {**arrays, **{name: np.zeros(1, kind) for name, kind in kinds.items()}}
     n = network.n_ports
-    intervals = np.zeros(faults.interval_start_ps.size, FAULT_INTERVAL)
+    intervals = np.zeros(faults.interval_start_ps.size, layout.FAULT_INTERVAL)
     rate_bps = np.repeat(network.port_rate_bps, np.diff(faults.interval_ptr))
     given = faults.interval_rate_bps != NOMINAL
     rate_bps[given] = faults.interval_rate_bps[given]
     intervals["start_ps"] = faults.interval_start_ps
     intervals["profile"] = faults.interval_profile
-    intervals["ps_per_byte_q20"] = byte_quotient(rate_bps)
-    state = np.zeros(n, FAULT)
+    intervals["ps_per_byte_q20"] = arithmetic.byte_quotient(rate_bps)
+    state = np.zeros(n, layout.FAULT)
     # One before the first interval; a port's first transmission advances it.
     ptr = faults.interval_ptr
     state["interval"], state["last_interval"] = ptr[:-1] - 1, ptr[1:]
@@ -603,9 +582,9 @@ def _fault_state(faults: LinkFaults | None, network: Network) -> dict[str, np.nd
 def _class_weights(fabric: Fabric, packets: PacketFormat, n_ports: int, at: Any) -> np.ndarray:
     """Return a `ClassWeightRecord` for each class of the ports ``at``; minimal without weights."""
     if fabric.class_weights is None:
-        return np.zeros(1, CLASS_WEIGHT)
+        return np.zeros(1, layout.CLASS_WEIGHT)
     largest = max(packets.data_bytes, packets.control_bytes)
-    row = np.zeros(fabric.n_link_classes, CLASS_WEIGHT)
+    row = np.zeros(fabric.n_link_classes, layout.CLASS_WEIGHT)
     first = 0
     for weights in fabric.weight_groups:
         group = row[first : first + len(weights) * fabric.n_levels]
@@ -614,18 +593,18 @@ def _class_weights(fabric: Fabric, packets: PacketFormat, n_ports: int, at: Any)
         group["first"], group["end"] = first, first + group.size
         group["turn"] = first
         first += group.size
-    weights_of_ports = np.zeros(n_ports * row.size, CLASS_WEIGHT)
+    weights_of_ports = np.zeros(n_ports * row.size, layout.CLASS_WEIGHT)
     weights_of_ports.reshape(n_ports, row.size)[at] = row
     return weights_of_ports
 
 
 def _fabric_record(fabric: Fabric, packets: PacketFormat, seed: int) -> Any:
     """Return a `FabricRecord`; values that the fabric lacks are 0."""
-    rec = np.zeros(1, FABRIC)
+    rec = np.zeros(1, layout.FABRIC)
     rec["seed"] = seed
     given = (fabric, packets, packets.nic, fabric.ecn, fabric.circuits)
     tables = [table for table in given if table is not None]
-    for name in FABRIC.names or ():
+    for name in layout.FABRIC.names or ():
         for table in map(vars, tables):
             if table.get(name) is not None:
                 rec[name] = table[name]

@@ -16,8 +16,8 @@ import numpy as np
 from netsim.engine import snapshot
 from netsim.engine.compiling.declarations import Protocol
 from netsim.engine.host_state import bitmap_words
+from netsim.engine.kernels import layout
 from netsim.engine.kernels.fields import NO_FLOW, Array
-from netsim.engine.kernels.layout import BLOCK, INF, TIMER_RX, grouped
 from netsim.engine.kernels.loop import Beyond, Cut, Goal
 from netsim.engine.kernels.series import BINS_APART
 from netsim.engine.pool import lay_out
@@ -120,7 +120,7 @@ class Partition:
 
         def samples() -> Array:
             records = np.asarray(links.levels)[own_levels()]
-            columns: Array = records["row"][records["due_ps"] < INF] % n_rows
+            columns: Array = records["row"][records["due_ps"] < layout.INF] % n_rows
             return np.add.outer(np.arange(0, links.samples.shape[0], n_rows), columns).reshape(-1)
 
         def copies() -> Array:
@@ -168,7 +168,7 @@ class Partition:
             ("tx send_task", n_flows, lambda: sent),
             ("rx", n_flows, lambda: received),
             ("bits", n_tx_bits + n_rx_bits, bits),
-            ("timers", n_timers + TIMER_RX, lambda: cut_from(first_timer, hosts)),
+            ("timers", n_timers + layout.TIMER_RX, lambda: cut_from(first_timer, hosts)),
             ("heap", n_timers + net.n_hosts, lambda: cut_from(hosts_and_timers, hosts)),
             (
                 "tasks",
@@ -201,7 +201,7 @@ class Partition:
         hosts, clock, sent = self._state.hosts, self._state.clock.clock[0], self.rows("hosts.tx")
         if self._simulation.program is not None:
             begun = np.count_nonzero(hosts.send_task[sent] < 0)
-            at_once = Goal(-INF, int(begun - clock["expected"]), 0)
+            at_once = Goal(-layout.INF, int(begun - clock["expected"]), 0)
             return at_once if clock["w1"] == 0 else None
         n_tasks = 0
         if self._simulation.feature_set.tasks:
@@ -226,14 +226,14 @@ class Partition:
         net, (outgoing, _) = self._state.net, self._outgoing
         nodes = np.unique(net.port_node[net.port_peer[outgoing]]).astype(np.int64)
         back_ps = np.ascontiguousarray(delays[self._of_node[nodes], self.part])
-        return grouped(Beyond, nodes=nodes, back_ps=back_ps, tells=tells)
+        return layout.grouped(Beyond, nodes=nodes, back_ps=back_ps, tells=tells)
 
     def cut(self) -> Cut:
         """Return the links between this part and others."""
         net, packet = self._state.net, self._state.links.pool.dtype
         outgoing, there = self._outgoing
         incoming = net.port_peer[outgoing].astype(np.int64)
-        return grouped(
+        return layout.grouped(
             Cut,
             own=(self._of_node == self.part).astype(np.int64),
             outgoing=outgoing,
@@ -249,7 +249,7 @@ class Partition:
         """Forget the events of other parts. The first part has the totals until now."""
         state, other = self._state, self._of_node != self.part
         next_event = state.clock.next_event
-        next_event[other] = INF
+        next_event[other] = layout.INF
         set_soonest(state)
         np.asarray(state.clock.clock)["last_delivered"] = NO_FLOW
         if self.part:
@@ -319,11 +319,11 @@ def array_at(state: State, path: str) -> Array:
 
 def set_soonest(state: State) -> None:
     """Set the earliest event of each block of nodes."""
-    blocks = np.arange(0, state.clock.next_event.size, BLOCK)
+    blocks = np.arange(0, state.clock.next_event.size, layout.BLOCK)
     state.clock.soonest[:] = np.minimum.reduceat(state.clock.next_event, blocks)
 
 
-NEVER = INF // 2  # delay to a part that is never affected
+NEVER = layout.INF // 2  # delay to a part that is never affected
 
 SHORT_S, LONG_S = 0.02, 0.1
 """Seconds that the slowest part should simulate between exchanges: few, so that all parts can soon

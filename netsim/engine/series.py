@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from netsim.engine.compiling.declarations import Protocol
-from netsim.engine.kernels.layout import INF, LEVEL, SAMPLE, SERIES_CLOCK, LinkState
+from netsim.engine.kernels import layout
 from netsim.engine.kernels.series import BINS_APART, NIC, RECEIVER, SENDER
 from netsim.engine.records import aligned_zeros
 from netsim.errors import InputError
@@ -53,7 +53,9 @@ def interval_bytes(sampling: Sampling, network: Network, n_traffic_classes: int)
     sides = [sum(name.startswith(side) for name in sampling.fields) for side in ("tx.", "rx.")]
     width = max(len(NIC_WORDS), len(TX_WORDS) + sides[0], len(RX_WORDS) + sides[1])
     watched = nics_of(sampling.hosts, network).size + 2 * sampling.flows.size
-    return int(sampling.ports.size * n_traffic_classes * SAMPLE.itemsize + 8 * width * watched)
+    return int(
+        sampling.ports.size * n_traffic_classes * layout.SAMPLE.itemsize + 8 * width * watched
+    )
 
 
 def intervals(sampling: Sampling, network: Network, n_traffic_classes: int) -> int:
@@ -76,7 +78,7 @@ def memory_bytes(
     """Return the memory needed by series over a simulated time: samples, levels, table."""
     levels = network.n_ports if sampling.queues else sampling.ports.size
     bins = 8 * BINS_APART if sampling.queues else 0
-    taken = int(levels) * n_traffic_classes * (LEVEL.itemsize + bins)
+    taken = int(levels) * n_traffic_classes * (layout.LEVEL.itemsize + bins)
     if sampling.interval_ps is not None:
         most = intervals(sampling, network, n_traffic_classes)
         n = min(most, simulated_ps // sampling.interval_ps + 1)
@@ -98,8 +100,8 @@ def build_series(
         none = np.zeros(0, np.int64)
         sampling = Sampling(None, none, none, none)
     there = sampling.interval_ps is not None
-    clock = np.zeros(1, SERIES_CLOCK)
-    clock["end_ps"] = INF
+    clock = np.zeros(1, layout.SERIES_CLOCK)
+    clock["end_ps"] = layout.INF
     n = 0
     if there:
         n = intervals(sampling, network, n_traffic_classes)
@@ -110,7 +112,7 @@ def build_series(
     words = words_of(sampling, protocol)
     watched, first_watched = _watched(sampling, flows, network)
     clock["n_watched"] = len(watched)
-    due = np.full(network.n_hosts, INF, np.int64)
+    due = np.full(network.n_hosts, layout.INF, np.int64)
     if there:
         due[np.diff(first_watched) > 0] = clock["interval_ps"][0]
     bins = levels.size * BINS_APART if sampling.queues else 0
@@ -118,7 +120,7 @@ def build_series(
         "series_clock": clock,
         "level_of": level_of,
         "levels": levels,
-        "samples": aligned_zeros(max(1, n * n_rows), SAMPLE),
+        "samples": aligned_zeros(max(1, n * n_rows), layout.SAMPLE),
         "level_times": np.zeros(max(1, bins), np.int64),
         "series_due": due,
         "first_watched": first_watched,
@@ -135,9 +137,9 @@ def _levels(sampling: Sampling, network: Network, n_traffic_classes: int) -> tup
         ports = np.union1d(ports, np.arange(network.n_hosts, network.n_ports))
     level_of = np.full(network.n_ports, -1, np.int64)
     level_of[ports] = np.arange(ports.size) * n_traffic_classes
-    levels = aligned_zeros(max(1, ports.size * n_traffic_classes), LEVEL)
+    levels = aligned_zeros(max(1, ports.size * n_traffic_classes), layout.LEVEL)
     levels["first_bin"] = np.arange(levels.size) * BINS_APART
-    levels["due_ps"] = INF
+    levels["due_ps"] = layout.INF
     n_rows = 0
     if sampling.interval_ps is not None:
         sampled = (level_of[sampling.ports][:, None] + np.arange(n_traffic_classes)).reshape(-1)
@@ -164,13 +166,13 @@ def _watched(sampling: Sampling, flows: FlowTable, network: Network) -> tuple[In
     return watched, offsets(counts)
 
 
-def make_room(links: LinkState, end_ps: int) -> None:
+def make_room(links: layout.LinkState, end_ps: int) -> None:
     """Double intervals until all up to ``end_ps``, the end of the run, fit."""
     while end_ps > links.series_clock["end_ps"][0]:
         thin(links)
 
 
-def thin(links: LinkState) -> None:
+def thin(links: layout.LinkState) -> None:
     """Double every interval by merging pairs."""
     clock = links.series_clock
     interval_ps = int(clock["interval_ps"][0])
@@ -178,7 +180,7 @@ def thin(links: LinkState) -> None:
     samples = np.asarray(links.samples)
     n_rows = int(clock["n_rows"][0])
     if n_rows:
-        sampled = np.flatnonzero(levels["due_ps"] < INF)
+        sampled = np.flatnonzero(levels["due_ps"] < layout.INF)
         closed = levels["due_ps"][sampled] // interval_ps - 1
         column = levels["row"][sampled] % n_rows
         # The first half of the current interval may be written already.
@@ -199,7 +201,7 @@ def thin(links: LinkState) -> None:
         ends = links.copies.reshape(-1, n_watched, width)
         ends[: len(ends) // 2] = ends[1::2].copy()
     due: Any = links.series_due
-    watching = due < INF
+    watching = due < layout.INF
     closed = due[watching] // interval_ps - 1
     due[watching] = (closed // 2 + 1) * 2 * interval_ps
     clock["interval_ps"] *= 2

@@ -8,39 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from netsim.engine import link_state
 from netsim.engine.compiling.declarations import Discipline, Program, Protocol, RoutingAlgorithm
 from netsim.engine.division import WHOLE, Rows, Share, build_crew, divide, share_of, worker_rows
 from netsim.engine.host_state import build_hosts
+from netsim.engine.kernels import layout
 from netsim.engine.kernels.fields import NO_FLOW, Array
-from netsim.engine.kernels.layout import (
-    BLOCK,
-    CLOCK,
-    DIRECT,
-    HASH,
-    INF,
-    N_BUCKETS,
-    ONE_PORT,
-    OPPORTUNISTIC,
-    STAGE_TIMES,
-    VLB,
-    Clock,
-    Crew,
-    HostState,
-    LinkState,
-    Net,
-    Scratch,
-    grouped,
-)
 from netsim.engine.kernels.specialization_constants import FEATURES
 from netsim.engine.kernels.trace import Trace, build_trace
-from netsim.engine.link_state import (
-    build_detours,
-    build_facts,
-    build_links,
-    build_slots,
-    first_words,
-    indirect,
-)
 from netsim.engine.pool import build_pool, lay_out
 from netsim.engine.records import attribute_access
 from netsim.engine.simulation import (
@@ -65,12 +40,12 @@ Files = tuple[Protocol, Discipline, RoutingAlgorithm, Program]  # declarations o
 class State:
     """Complete state of a simulation, in groups of arrays."""
 
-    net: Net
-    links: LinkState
-    hosts: HostState
-    clock: Clock
-    crew: Crew
-    scratch: Scratch
+    net: layout.Net
+    links: layout.LinkState
+    hosts: layout.HostState
+    clock: layout.Clock
+    crew: layout.Crew
+    scratch: layout.Scratch
     share: Share
     first_timer: Array  # int64[n_hosts + 1], first timer of each host
 
@@ -117,7 +92,7 @@ def build_state(
     hosts, first_timer = build_hosts(simulation, protocol, program, routing.plane, pars, share)
     state = State(
         net=net,
-        links=build_links(simulation, protocol, discipline, routing, pool, trace, share),
+        links=link_state.build_links(simulation, protocol, discipline, routing, pool, trace, share),
         hosts=hosts,
         clock=build_clock(simulation, hosts, options.window_ps, share.nics),
         crew=build_crew(net, options.workers),
@@ -162,7 +137,7 @@ class Run:
                 key="fabric.class_weights",
                 hint="remove it, or use another discipline",
             )
-        if self.needs.phase_driven and self.indirect == OPPORTUNISTIC:
+        if self.needs.phase_driven and self.indirect == layout.OPPORTUNISTIC:
             raise InputError(
                 "conflicts with phase-driven circuits: indirect packets need circuits with a "
                 "timetable",
@@ -174,7 +149,7 @@ class Run:
 
     @property
     def indirect(self) -> int:
-        return indirect(self.fabric, self.needs)
+        return link_state.indirect(self.fabric, self.needs)
 
     @property
     def ecn_at(self) -> str | None:
@@ -182,25 +157,27 @@ class Run:
 
     @property
     def coupled(self) -> bool:
-        return self.discipline.coupled or self.routing.coupled or self.indirect == OPPORTUNISTIC
+        return (
+            self.discipline.coupled or self.routing.coupled or self.indirect == layout.OPPORTUNISTIC
+        )
 
     @property
     def routes_ahead(self) -> bool:
         if self.discipline.makes_packets:  # they count among the arrivals that draw
             return False
-        return not self.coupled or (self.routing.ahead and self.indirect != VLB)
+        return not self.coupled or (self.routing.ahead and self.indirect != layout.VLB)
 
     @property
     def plane_balancing(self) -> int:
         if not self.needs.several_ports:
-            return ONE_PORT
-        return HASH + PLANE_BALANCING.index(self.fabric.plane_balancing)
+            return layout.ONE_PORT
+        return layout.HASH + PLANE_BALANCING.index(self.fabric.plane_balancing)
 
     @property
     def may_be_unroutable(self) -> bool:
         needs = self.needs
         lacks_routes = needs.faults or needs.time_slots or needs.apart
-        return lacks_routes or self.indirect != DIRECT or self.routing.via
+        return lacks_routes or self.indirect != layout.DIRECT or self.routing.via
 
 
 def _check_routing(
@@ -210,7 +187,7 @@ def _check_routing(
     others = {
         "several routing tables": feature_set.policy,
         "time-slotted routes": feature_set.time_slots,
-        "indirect packets": how != DIRECT,
+        "indirect packets": how != layout.DIRECT,
     }
     for other in (name for name, used in others.items() if used and routing.via):
         message = f"sends packets via other groups, which {other} exclude"
@@ -222,7 +199,7 @@ def _check_routing(
         raise InputError("must be at least 1ps", key="fabric.tick")
 
 
-def build_net(simulation: Simulation, routing: RoutingAlgorithm) -> Net:
+def build_net(simulation: Simulation, routing: RoutingAlgorithm) -> layout.Net:
     """Return the network and its routes over time."""
     network, faults = simulation.network, simulation.faults
     routes = None if faults is None else faults.routes
@@ -230,11 +207,11 @@ def build_net(simulation: Simulation, routing: RoutingAlgorithm) -> Net:
         routes = constant_routes(network)
     none, slots = np.zeros(1, np.int64), network.time_slots
     ends_ps = none if slots is None else np.cumsum(slots.slots_ps)
-    return grouped(
-        Net,
+    return layout.grouped(
+        layout.Net,
         n_hosts=network.n_hosts,
         first_port=network.node_first_port,
-        first_word=first_words(network),
+        first_word=link_state.first_words(network),
         port_node=network.port_node,
         port_peer=network.port_peer,
         host_group=network.host_group,
@@ -249,67 +226,67 @@ def build_net(simulation: Simulation, routing: RoutingAlgorithm) -> Net:
         slot_row_first=none[None] if slots is None else slots.row_first,
         route=(slots or routes or network).route,
         route_ports=(slots or routes or network).route_ports,
-        **build_facts(network, routing),
-        **build_detours(simulation),
+        **link_state.build_facts(network, routing),
+        **link_state.build_detours(simulation),
     )
 
 
 def build_clock(
-    simulation: Simulation, hosts: HostState, window_ps: int | None, own: Rows
-) -> Clock:
+    simulation: Simulation, hosts: layout.HostState, window_ps: int | None, own: Rows
+) -> layout.Clock:
     """Return the clock before the first window: hosts with the NICs ``own`` wake at their first
     flow's start."""
-    network, clock = simulation.network, np.zeros(1, CLOCK)
+    network, clock = simulation.network, np.zeros(1, layout.CLOCK)
     longest_ps = longest_window_ps(network, simulation.flows)
     clock["lookahead_ps"] = network.lookahead_ps
     clock["last_delivered"] = NO_FLOW
-    clock["returns_ps"] = INF
+    clock["returns_ps"] = layout.INF
     clock["expected"] = np.count_nonzero(hosts.send_task < 0)
     clock["window_ps"] = min(longest_ps, window_ps or longest_ps)
     clock["ending_ps"] = shortest_delay_ps(network, simulation.flows)
-    next_event = np.full(network.n_nodes, INF, np.int64)
+    next_event = np.full(network.n_nodes, layout.INF, np.int64)
     nics = hosts.nics[own]
     nics = nics[hosts.heap[nics["heap_off"] - 1] > 0]
     next_event[nics["host"]] = hosts.timers["key"][hosts.heap[nics["heap_off"]]]
     n = network.n_nodes
-    return grouped(
-        Clock,
+    return layout.grouped(
+        layout.Clock,
         clock=clock,
         next_event=next_event,
-        soonest=np.minimum.reduceat(next_event, np.arange(0, n, BLOCK)),
+        soonest=np.minimum.reduceat(next_event, np.arange(0, n, layout.BLOCK)),
         active=np.zeros(n, np.int64),
         status=np.zeros(n, np.int64),
         what=np.zeros(n, np.int64),
-        parts=np.zeros(1, STAGE_TIMES),
-        slots=build_slots(simulation),
+        parts=np.zeros(1, layout.STAGE_TIMES),
+        slots=link_state.build_slots(simulation),
     )
 
 
-def wake_only(clock: Clock, hosts: np.ndarray) -> None:
+def wake_only(clock: layout.Clock, hosts: np.ndarray) -> None:
     """Let only some hosts (bool[n_hosts]) start anything before the first window."""
     next_event = np.asarray(clock.next_event)
-    next_event[: hosts.size][~hosts] = INF
-    starts = np.arange(0, next_event.size, BLOCK)
+    next_event[: hosts.size][~hosts] = layout.INF
+    starts = np.arange(0, next_event.size, layout.BLOCK)
     np.asarray(clock.soonest)[:] = np.minimum.reduceat(next_event, starts)
 
 
-def build_scratch(network: Network, n_workers: int, capacity: int) -> Scratch:
+def build_scratch(network: Network, n_workers: int, capacity: int) -> layout.Scratch:
     """Return scratch memory for ``n_workers`` and ``capacity`` arrivals in a window at one
     switch."""
     most_ports = int(np.diff(network.node_first_port).max())
     w = n_workers
-    return grouped(
-        Scratch,
+    return layout.grouped(
+        layout.Scratch,
         keys=np.zeros((w, 2, capacity), np.int64),
         slots=np.zeros((w, capacity), np.int64),
         outs=np.zeros((w, capacity), np.int32),
         ins=np.zeros((w, capacity), np.int32),
-        buckets=worker_rows(w, N_BUCKETS + 1),
+        buckets=worker_rows(w, layout.N_BUCKETS + 1),
         ends=worker_rows(w, most_ports),
         read_to=worker_rows(w, most_ports),
         n_unroutable=worker_rows(w, most_ports),
-        calendar=worker_rows(w, N_BUCKETS),
+        calendar=worker_rows(w, layout.N_BUCKETS),
         next_in_bucket=worker_rows(w, most_ports),
         due=worker_rows(w, most_ports),
-        words=worker_rows(w, N_BUCKETS // 32),
+        words=worker_rows(w, layout.N_BUCKETS // 32),
     )

@@ -17,21 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.engine.compiling.declarations import Program, Protocol
-from netsim.engine.kernels import fields, layout
+from netsim.engine.kernels import fields, layout, series
 from netsim.engine.kernels.fields import FlowId
 from netsim.engine.kernels.layout import fields_of
 from netsim.engine.kernels.packets import PFC
-from netsim.engine.kernels.series import (
-    AREA_BITS,
-    AREA_MASK,
-    BINS,
-    EXACT_BITS,
-    NIC,
-    RECEIVER,
-    SENDER,
-    STEP_BITS,
-    bin_of,
-)
 from netsim.engine.series import RX_WORDS, TX_WORDS
 from netsim.engine.snapshot import in_queues, not_accepted, on_links, rows_written
 from netsim.engine.state import State
@@ -626,12 +615,15 @@ def read_series(
     )
     of_queues = _queue_series(state, queues, n_traffic_classes, end_ps, now_ps)
     copies = _copies(state, end_ps)
-    of_hosts = _in_each(_of_hosts(copies[NIC], sampling, network))
+    of_hosts = _in_each(_of_hosts(copies[series.NIC], sampling, network))
     of_flows = {
-        "sent_bytes": _in_each(copies[SENDER][:, :, 0]),
-        "delivered_bytes": _in_each(copies[RECEIVER][:, :, 0]),
+        "sent_bytes": _in_each(copies[series.SENDER][:, :, 0]),
+        "delivered_bytes": _in_each(copies[series.RECEIVER][:, :, 0]),
     }
-    for side, kind, first in (("tx", SENDER, len(TX_WORDS)), ("rx", RECEIVER, len(RX_WORDS))):
+    for side, kind, first in (
+        ("tx", series.SENDER, len(TX_WORDS)),
+        ("rx", series.RECEIVER, len(RX_WORDS)),
+    ):
         record: Any = np.asarray(getattr(state.hosts, side)).dtype
         names = [name for name in sampling.fields if name.startswith(f"{side}.")]
         for k, name in enumerate(names, first):
@@ -682,9 +674,9 @@ class _Pending:
         before = np.minimum(at_ps, self.free_at) - self.levels["since_ps"]
         behind = np.maximum(at_ps - self.free_at, 0)
         for held, span in ((self.held, before), (self.after, behind)):
-            high = high + held * (span >> AREA_BITS)
-            low = low + held * (span & AREA_MASK)
-        return high + (low >> AREA_BITS), low & AREA_MASK
+            high = high + held * (span >> series.AREA_BITS)
+            low = low + held * (span & series.AREA_MASK)
+        return high + (low >> series.AREA_BITS), low & series.AREA_MASK
 
 
 def _queue_series(
@@ -725,7 +717,7 @@ def _queue_series(
 
 def _area(high: Ints, low: Ints) -> NDArray[np.float64]:
     """Return byte-picoseconds from the two parts."""
-    return np.asarray(high * float(1 << AREA_BITS) + low, np.float64)
+    return np.asarray(high * float(1 << series.AREA_BITS) + low, np.float64)
 
 
 def _copies(state: State, end_ps: Ints) -> dict[int, Ints]:
@@ -738,7 +730,11 @@ def _copies(state: State, end_ps: Ints) -> dict[int, Ints]:
     host_of = np.repeat(np.arange(len(links.series_due)), np.diff(links.first_watched))
     closed = links.series_due[host_of] // interval_ps - 1
     found, words = {}, np.asarray(links.watched_words)
-    for kind, side in ((NIC, hosts.nics), (SENDER, hosts.tx), (RECEIVER, hosts.rx)):
+    for kind, side in (
+        (series.NIC, hosts.nics),
+        (series.SENDER, hosts.tx),
+        (series.RECEIVER, hosts.rx),
+    ):
         mine = np.flatnonzero(watched[:, 0] == kind)
         mine = mine[np.argsort(watched[mine, 1], kind="stable")]
         records: Any = np.ascontiguousarray(np.asarray(side)[watched[mine, 1]])
@@ -764,9 +760,9 @@ def queue_levels(state: State, n_traffic_classes: int, now_ps: int) -> QueueLeve
     spans = (pending.free_at - pending.levels["since_ps"], now_ps - pending.free_at)
     for k, queue in enumerate(queues.tolist()):
         first = int(pending.levels["first_bin"][k])
-        times = np.array(links.level_times[first : first + BINS])
+        times = np.array(links.level_times[first : first + series.BINS])
         for held, span in zip((pending.held, pending.after), spans, strict=True):
-            times[bin_of(int(held[k]))] += span[k]
+            times[series.bin_of(int(held[k]))] += span[k]
         # A run is shorter than 2**56 ps: a hundred times that fits an int64.
         reached = 100 * np.cumsum(times) >= PER_HUNDRED * now_ps
         p99[queue] = min(middle_of(int(np.argmax(reached))), int(largest[k]))
@@ -775,9 +771,9 @@ def queue_levels(state: State, n_traffic_classes: int, now_ps: int) -> QueueLeve
 
 def middle_of(number: int) -> int:
     """Return the middle level of a bin, in bytes."""
-    if number < 1 << EXACT_BITS:
+    if number < 1 << series.EXACT_BITS:
         return number
-    power, step = divmod(number - (1 << EXACT_BITS), 1 << STEP_BITS)
-    power += EXACT_BITS - STEP_BITS
-    first = ((1 << STEP_BITS) + step) << power
+    power, step = divmod(number - (1 << series.EXACT_BITS), 1 << series.STEP_BITS)
+    power += series.EXACT_BITS - series.STEP_BITS
+    first = ((1 << series.STEP_BITS) + step) << power
     return first + ((1 << power) - 1) // 2

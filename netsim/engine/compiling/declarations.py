@@ -17,15 +17,8 @@ import numpy as np
 
 from netsim.common.inputs import at_line
 from netsim.engine.compiling.bindings import Bindings, contents
-from netsim.engine.kernels import fields
-from netsim.engine.kernels.fields import (
-    CommonParameters,
-    Declared,
-    PacketRecord,
-    PortChoiceRecord,
-    RouterRecord,
-    RoutingPortRecord,
-)
+from netsim.engine.kernels import fields, layout, made_packets, ports, routing, tasks
+from netsim.engine.kernels.fields import CommonParameters, Declared
 from netsim.engine.kernels.handlers import (
     BUILT,
     COMING,
@@ -37,36 +30,6 @@ from netsim.engine.kernels.handlers import (
     SENT,
     Handler,
 )
-from netsim.engine.kernels.layout import (
-    MAX_TIMERS,
-    PROGRAM_HOST,
-    TASK,
-    Field,
-    fields_of,
-    padded_record_of,
-    record_of,
-)
-from netsim.engine.kernels.made_packets import bounce, emit, source_of
-from netsim.engine.kernels.ports import (
-    pause,
-    pop_tail,
-    port_at,
-    resume,
-    send_message,
-    set_timer,
-    timer_of,
-    wait_until,
-)
-from netsim.engine.kernels.routing import (
-    flow_row,
-    held,
-    publish,
-    published,
-    set_level,
-    set_via,
-    via_of,
-)
-from netsim.engine.kernels.tasks import set_size, set_words
 from netsim.errors import InputError
 from netsim.plugins.declarations import Declarations
 from netsim.plugins.registry import Plugin, PluginSpec
@@ -92,15 +55,15 @@ class PluginFile(Declarations):
         self, params: Mapping[str, Any], base: type[Declared] = CommonParameters
     ) -> np.dtype:
         """Return the record of the parameters, whose names must differ from the engine's."""
-        for name in (name for name in params if name in fields_of(base)):
+        for name in (name for name in params if name in layout.fields_of(base)):
             raise self.wrong("PARAMS", f"name {name} is reserved by the engine")
         own = [(name, float) if isinstance(v, float) else name for name, v in params.items()]
-        return record_of(base, *own)
+        return layout.record_of(base, *own)
 
     def record(self, what: str, base: type[Declared], *, padded: bool = False) -> np.dtype:
         """Return the record with the declared fields after the engine's."""
-        own = self.fields(what, fields_of(base))
-        return padded_record_of(base, *own) if padded else record_of(base, *own)
+        own = self.fields(what, layout.fields_of(base))
+        return layout.padded_record_of(base, *own) if padded else layout.record_of(base, *own)
 
     def count(self, what: str, most: int, params: Mapping[str, Any] | None = None) -> int:
         """Return the declared number of timers or bitmaps. In a dict, only set parameters count."""
@@ -111,7 +74,7 @@ class PluginFile(Declarations):
             raise self.wrong(what, f"{value!r} is not a whole number from 0 to {most}")
         return value
 
-    def fields(self, what: str, base: Sequence[str] = ()) -> tuple[Field, ...]:
+    def fields(self, what: str, base: Sequence[str] = ()) -> tuple[layout.Field, ...]:
         """Return the declared fields of a record, which must not be the engine's (``base``)."""
         most_bytes = MAX_BYTES.get(what, MAX_STATE_BYTES)
         own = getattr(self.module, what, ())
@@ -296,9 +259,9 @@ def read_protocol(module: ModuleType, params: Mapping[str, Any], name: str) -> P
         host=declared.record("HOST_STATE", fields.HostRecord),
         packet=declared.record("PACKET_FIELDS", fields.PacketRecord),
         pars=(declared.parameters(params, fields.ParameterRecord),),
-        tx_timers=declared.count("TX_TIMERS", MAX_TIMERS - 1),
-        rx_timers=declared.count("RX_TIMERS", MAX_TIMERS),
-        host_timers=declared.count("HOST_TIMERS", MAX_TIMERS),
+        tx_timers=declared.count("TX_TIMERS", layout.MAX_TIMERS - 1),
+        rx_timers=declared.count("RX_TIMERS", layout.MAX_TIMERS),
+        host_timers=declared.count("HOST_TIMERS", layout.MAX_TIMERS),
         tx_bitmaps=declared.count("TX_BITMAPS", 16, params),
         rx_bitmaps=declared.count("RX_BITMAPS", 16, params),
         handlers={name: declared.handler(handler) for name, handler in HANDLERS.items()},
@@ -355,27 +318,27 @@ class Discipline(Handled):
     @property
     def moves_packets(self) -> bool:
         """Whether it moves packets between queues."""
-        return pop_tail in self.services
+        return ports.pop_tail in self.services
 
     @property
     def makes_packets(self) -> bool:
         """Whether its switches make or return packets."""
-        return not self.services.isdisjoint((bounce, emit))
+        return not self.services.isdisjoint((made_packets.bounce, made_packets.emit))
 
     @property
     def knows_sources(self) -> bool:
         """Whether its handlers ask where packets come from."""
-        return self.makes_packets or source_of in self.services
+        return self.makes_packets or made_packets.source_of in self.services
 
     @property
     def is_shaped(self) -> bool:
         """Whether it can hold back a port that has packets."""
-        return self.has("choose_class") and wait_until in self.services
+        return self.has("choose_class") and ports.wait_until in self.services
 
     @property
     def pauses(self) -> bool:
         """Whether it pauses neighbors with PFC."""
-        return pause in self.services or resume in self.services
+        return ports.pause in self.services or ports.resume in self.services
 
 
 def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) -> Discipline:
@@ -392,7 +355,7 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
         if has[handler] and not coupled:
             raise declared.wrong(handler, "requires coupled ports", "COUPLED = True")
     used = functions_of(module, [handlers[name] for name in handlers if has[name]])
-    for service in (port_at, bounce, emit):
+    for service in (ports.port_at, made_packets.bounce, made_packets.emit):
         if service in used and not coupled:
             raise declared.wrong(
                 f"{service.__name__}()", "requires coupled ports", "COUPLED = True"
@@ -404,18 +367,18 @@ def read_discipline(module: ModuleType, params: Mapping[str, Any], name: str) ->
     if has["on_drop"] and not has["on_departure"]:
         raise declared.wrong("on_drop", "requires on_departure")
     n_timers = declared.count("PORT_TIMERS", MAX_PORT_TIMERS)
-    if (has["on_port_timer"] or set_timer in used or timer_of in used) and not n_timers:
+    if (has["on_port_timer"] or ports.set_timer in used or ports.timer_of in used) and not n_timers:
         raise declared.wrong("PORT_TIMERS", "on_port_timer and set_timer() require it", "1")
     if n_timers and not coupled:
         raise declared.wrong("PORT_TIMERS", "requires coupled ports", "COUPLED = True")
-    if send_message in used and not has["on_message"]:
+    if ports.send_message in used and not has["on_message"]:
         raise declared.wrong("on_message", "send_message() requires it")
-    own = declared.fields("PORT_STATE", fields_of(fields.PortRecord))
+    own = declared.fields("PORT_STATE", layout.fields_of(fields.PortRecord))
     own += (("timers_ps", n_timers),) if n_timers else ()
     own += ("frames_sent", "frame_heard") if "pause_ps" in own else ()
     return Discipline(
         module=module,
-        port=padded_record_of(fields.PortRecord, *own),
+        port=layout.padded_record_of(fields.PortRecord, *own),
         queue=declared.record("CLASS_STATE", fields.QueueRecord, padded=True),
         switch=switch,
         packet=declared.record("PACKET_FIELDS", fields.PacketRecord),
@@ -469,9 +432,9 @@ LOG_OF_THE_ENGINE = ("host", "time_ps")  # columns of every log, before the prog
 
 NO_PROGRAM = Program(
     modules=(),
-    host=PROGRAM_HOST,
-    task=TASK,
-    par=record_of(fields.CommonParameters),
+    host=layout.PROGRAM_HOST,
+    task=layout.TASK,
+    par=layout.record_of(CommonParameters),
     timers=0,
     log=(),
     resizes=False,
@@ -502,10 +465,10 @@ def read_program(module: ModuleType, params: Mapping[str, Any], name: str) -> Pr
         host=declared.record("HOST_STATE", fields.ProgramHostRecord),
         task=declared.record("TASK_STATE", fields.ProgramTaskRecord),
         par=declared.parameters(params),
-        timers=declared.count("TIMERS", MAX_TIMERS),
+        timers=declared.count("TIMERS", layout.MAX_TIMERS),
         log=declared.names("LOG", LOG_OF_THE_ENGINE),
-        resizes=set_size in used,
-        has_words=set_words in used,
+        resizes=tasks.set_size in used,
+        has_words=tasks.set_words in used,
         handlers=handlers,
     )
 
@@ -595,30 +558,32 @@ def read_routing(module: ModuleType, params: Mapping[str, Any], name: str) -> Ro
     declared = PluginFile(module, name)
     coupled, via = declared.flag("COUPLED"), declared.flag(VIA.upper())
     salts = _salts(declared)
-    state = declared.fields("PORT_STATE", fields_of(RoutingPortRecord))
+    state = declared.fields("PORT_STATE", layout.fields_of(fields.RoutingPortRecord))
     row = declared.fields("FLOW_TABLE")
-    packet = declared.names("PACKET_FIELDS", (*fields_of(PacketRecord), VIA))
-    for one in (one for one, *_ in salts if one in (*state, *fields_of(RoutingPortRecord))):
+    packet = declared.names("PACKET_FIELDS", (*layout.fields_of(fields.PacketRecord), VIA))
+    for one in (
+        one for one, *_ in salts if one in (*state, *layout.fields_of(fields.RoutingPortRecord))
+    ):
         raise declared.wrong("PORT_SALTS", f"duplicate or reserved field {one}")
     handlers = {name: declared.handler(row) for name, row in ROUTING_HANDLERS.items()}
     has = {name: handlers[name] is not DEFAULTS[name] for name in handlers}
     used = functions_of(module, [handlers[name] for name in handlers if has[name]])
     needs = [name for name in COUPLED_ROUTING if has[name]]
     needs += ["SWITCH_STATE"] if getattr(module, "SWITCH_STATE", ()) else []
-    needs += [f"{one.__name__}()" for one in (held, publish) if one in used]
+    needs += [f"{one.__name__}()" for one in (routing.held, routing.publish) if one in used]
     if needs and not coupled:
         what = f"{needs[0]}, which it calls," if needs[0][-1] == ")" else ""
         message = f"{what} requires coupled ports".strip()
         hint = "COUPLED = True has the ports of a switch simulated in the order of time"
         raise declared.wrong("COUPLED" if what else needs[0], message, hint)
-    if (set_via in used or via_of in used) and not via:
+    if (routing.set_via in used or routing.via_of in used) and not via:
         raise declared.wrong("VIA", "set_via() and via_of() require it", "VIA = True")
-    if set_level in used and getattr(module, "LEVELS", 1) == 1:
+    if routing.set_level in used and getattr(module, "LEVELS", 1) == 1:
         raise declared.wrong("LEVELS", "set_level() requires it", "LEVELS = 2")
-    if flow_row in used and not row:
+    if routing.flow_row in used and not row:
         raise declared.wrong("FLOW_TABLE", "flow_row() requires it", 'FLOW_TABLE = ("last_ps",)')
     n_published = declared.count("PUBLISHED", MAX_PUBLISHED)
-    if (publish in used or published in used) and not n_published:
+    if (routing.publish in used or routing.published in used) and not n_published:
         raise declared.wrong("PUBLISHED", "publish() and published() require it", "PUBLISHED = 1")
     if n_published and "publish_delay" not in params:
         hint = 'Param("publish_delay", "time", "2us", "age of published values")'
@@ -629,11 +594,11 @@ def read_routing(module: ModuleType, params: Mapping[str, Any], name: str) -> Ro
     own = (*state, *(one for one, *_ in salts))
     return RoutingAlgorithm(
         module=module,
-        port=record_of(RoutingPortRecord, *own),
-        switch=declared.record("SWITCH_STATE", RouterRecord, padded=True),
-        packet=record_of(PacketRecord, *packet, *([VIA] if via else [])),
-        row=record_of(Declared, *(row or ("unused",))),
-        plane=declared.record("PLANE_STATE", PortChoiceRecord),
+        port=layout.record_of(fields.RoutingPortRecord, *own),
+        switch=declared.record("SWITCH_STATE", fields.RouterRecord, padded=True),
+        packet=layout.record_of(fields.PacketRecord, *packet, *([VIA] if via else [])),
+        row=layout.record_of(Declared, *(row or ("unused",))),
+        plane=declared.record("PLANE_STATE", fields.PortChoiceRecord),
         par=declared.parameters(params),
         coupled=coupled,
         ahead=declared.flag("ONE_PATH") and not (own or row) and not any(has[n] for n in OTHERS),

@@ -37,7 +37,6 @@ from netsim.engine.compiling.bindings import (
     fingerprint_of,
     lines_of,
 )
-from netsim.engine.compiling.cache import ENVIRONMENT, Lines, code_of_result
 from netsim.engine.compiling.deferred import DeferredLibrary
 from netsim.engine.compiling.groups import Reference
 
@@ -56,7 +55,7 @@ class Kept:
     symbol: str = ""
     result: Type | None = None
     variable: str = ""
-    lines: tuple[str, Lines] = ("", ())  # of the code with this digest
+    lines: tuple[str, cache.Lines] = ("", ())  # of the code with this digest
 
 
 @dataclass
@@ -72,7 +71,7 @@ class Archive:
     _fingerprints: dict[FunctionType, Fingerprint] = field(default_factory=dict)
     _texts: dict[int, str] = field(default_factory=dict)
 
-    def lines(self, codes: Sequence[CodeType]) -> Lines:
+    def lines(self, codes: Sequence[CodeType]) -> cache.Lines:
         """Return the line numbers of functions when they were compiled."""
         then = dict(kept.lines for kept in self.used.values())
         return tuple((then.get(_digest(code)) or lines_of((code,)))[0] for code in codes)
@@ -117,7 +116,9 @@ class Archive:
         self._keys[library] = key
         is_open = isinstance(library, DeferredLibrary) and not library._finalized
         module = library._final_module if is_open else library._get_module_for_linking()
-        names = {one.name for one in module.global_variables if one.name.startswith(ENVIRONMENT)}
+        names = {
+            one.name for one in module.global_variables if one.name.startswith(cache.ENVIRONMENT)
+        }
         names |= getattr(library, "_environments", {}).keys()
         links = library._linking_libraries if is_open else ()
         self.used[key] = Kept(
@@ -209,7 +210,7 @@ class _OfFunction:
 
     def save_overload(self, arguments: Sequence[Type], result: Any) -> None:
         """Keep the function as it was compiled for such arguments."""
-        library = code_of_result(result)
+        library = cache.code_of_result(result)
         if not isinstance(library, DeferredLibrary) or library._finalized:
             return
         described, code = result.fndesc, self._function.__code__

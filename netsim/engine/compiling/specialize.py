@@ -42,15 +42,6 @@ from netsim.engine.compiling.bindings import (
     present_place,
     reduced,
 )
-from netsim.engine.compiling.cache import (
-    Lines,
-    Loaded,
-    code_of_result,
-    kind_of,
-    linked,
-    machine_code,
-    variable_of,
-)
 from netsim.engine.compiling.declarations import Discipline, Program, Protocol, RoutingAlgorithm
 from netsim.engine.compiling.unsupported_code import (
     calls_itself,
@@ -167,7 +158,7 @@ class Compiled:
         self._codes = fingerprint.codes
         self._function, self._bindings, self._tag = function, bindings, fingerprint.key
         self._names, self._folder = fingerprint.names, folder
-        self._ready: dict[str, tuple[Loaded, Lines]] = {}
+        self._ready: dict[str, tuple[cache.Loaded, cache.Lines]] = {}
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -185,35 +176,35 @@ class Compiled:
 
     def variable_of(self, unit: Compiled) -> str:
         """Return the variable of this code that has the address of a unit."""
-        return variable_of(unit._function.__name__, self._tag)
+        return cache.variable_of(unit._function.__name__, self._tag)
 
-    def ready(self, arguments: tuple[Any, ...]) -> tuple[Loaded, Lines]:
+    def ready(self, arguments: tuple[Any, ...]) -> tuple[cache.Loaded, cache.Lines]:
         """Return the code for such arguments, loaded or compiled, and its source lines."""
         is_shared = self._function.__name__ in SHARED
         arguments = tuple(_example(argument, self._names, is_shared) for argument in arguments)
-        kind = kind_of(arguments)
+        kind = cache.kind_of(arguments)
         if kind not in self._ready:
             self._ready[kind] = self._loaded(kind) or self._made_once(arguments, kind)
         return self._ready[kind]
 
-    def _made_once(self, arguments: tuple[Any, ...], kind: str) -> tuple[Loaded, Lines]:
+    def _made_once(self, arguments: tuple[Any, ...], kind: str) -> tuple[cache.Loaded, cache.Lines]:
         with cache.compiling(self._folder):
             return self._loaded(kind) or self._made(arguments, kind)
 
-    def _loaded(self, kind: str) -> tuple[Loaded, Lines] | None:
+    def _loaded(self, kind: str) -> tuple[cache.Loaded, cache.Lines] | None:
         """Load the function from disk, if it is there, without Numba."""
         name = self._function.__name__
         if self._folder is None or (found := cache.load(self._folder, name, kind)) is None:
             return None
         code, lines = found
         try:
-            return linked(code), lines
+            return cache.linked(code), lines
         except Exception as error:  # intact, but unusable with this Numba
             warn_once(f"cached code of {name} is not used: {error}")
             cache.remove(self._folder, name, kind)
             return None
 
-    def _made(self, arguments: tuple[Any, ...], kind: str) -> tuple[Loaded, Lines]:
+    def _made(self, arguments: tuple[Any, ...], kind: str) -> tuple[cache.Loaded, cache.Lines]:
         import numba
 
         from netsim.engine.compiling.groups import interface_type
@@ -234,7 +225,7 @@ class Compiled:
             with patched():
                 function.compile(signature)
                 result = function.overloads[signature]
-                code_of_result(result).get_pointer_to_function(result.fndesc.llvm_func_name)
+                cache.code_of_result(result).get_pointer_to_function(result.fndesc.llvm_func_name)
         except Exception as error:  # Numba raises errors of many kinds
             raise does_not_compile(error, self._bindings.plugins) from error
         lines = archive.lines(self._codes) if archive else lines_of(self._codes)
@@ -242,12 +233,12 @@ class Compiled:
             kept_functions.write(folder, archive)
         return self._kept(result, kind, lines) or _loaded_by_numba(result), lines
 
-    def _kept(self, result: Any, kind: str, lines: Lines) -> Loaded | None:
+    def _kept(self, result: Any, kind: str, lines: cache.Lines) -> cache.Loaded | None:
         """Save compiled code and return it as it is loaded; None if that is impossible."""
         name = self._function.__name__
         try:
-            code = machine_code(result)
-            loaded = linked(code)
+            code = cache.machine_code(result)
+            loaded = cache.linked(code)
             if self._folder is not None:
                 cache.save(self._folder, name, kind, code, lines)
         except Exception as error:  # a new Numba may fail in any way
@@ -261,12 +252,12 @@ def arguments_of(function: types.FunctionType) -> tuple[str, ...]:
     return function.__code__.co_varnames[: function.__code__.co_argcount]
 
 
-def _loaded_by_numba(result: Any) -> Loaded:
+def _loaded_by_numba(result: Any) -> cache.Loaded:
     """Return compiled code as Numba loads it."""
-    library = code_of_result(result)
+    library = cache.code_of_result(result)
     address = library.get_pointer_to_function(result.fndesc.llvm_func_name)
     place = library.codegen._engine.get_global_value_address
-    return Loaded(address, result.entry_point, place, result)
+    return cache.Loaded(address, result.entry_point, place, result)
 
 
 def _example(argument: Any, names: frozenset[str], is_shared: bool) -> Any:
@@ -325,7 +316,7 @@ class Entry:
     run: Callable[..., Any] | None = None
     units: Sequence[Compiled] = ()
     codes: Sequence[Codes] = ()
-    _loaded: Sequence[tuple[Loaded, Lines]] = ()
+    _loaded: Sequence[tuple[cache.Loaded, cache.Lines]] = ()
 
     def parts(self, arguments: Sequence[Any]) -> list[Part]:
         """Return the code that such a call needs, units first. A unit gets the caller's arguments
