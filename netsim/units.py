@@ -15,7 +15,7 @@ value.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -306,6 +306,12 @@ def written(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return "a list" if len(value) > 4 else "[" + ", ".join(map(written, value)) + "]"
     return str(value)
+
+
+def listed(texts: Sequence[str], most: int) -> str:
+    """Return at most `most` texts, and how many more there are: "a, b and 3 more"."""
+    more = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def shortened(text: str) -> str:

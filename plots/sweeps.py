@@ -55,7 +55,7 @@ def curves(
     told = _axes if _are_of_one_sweep(results) else _makeup
     for result in results:
         key = json.dumps(told(result, apart), sort_keys=True)
-        point = json.dumps([result.experiment["seed"], *(_value(result, axis) for axis in apart)])
+        point = json.dumps([result.experiment["seed"], *(value(result, axis) for axis in apart)])
         groups.setdefault(key, {}).setdefault(point, result)
     pooled = [tuple(group.values()) for group in groups.values()]
     kinds = [transport(group[0]) for group in pooled]
@@ -169,7 +169,8 @@ def resolved(result: Result, key: str) -> Any:
     return None if value == "none" else value
 
 
-def _value(result: Result, axis: str) -> Any:
+def value(result: Result, axis: str) -> Any:
+    """Return a result's value on an axis, or of that key if it is not an axis of its sweep."""
     return result.experiment["axes"].get(axis, resolved(result, axis))
 
 

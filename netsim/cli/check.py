@@ -35,7 +35,7 @@ from netsim.common.discovery import FOLDERS, built_in
 from netsim.common.steps import Steps, format_duration
 from netsim.common.writing import write_new, writing_to
 from netsim.errors import InputError, did_you_mean
-from netsim.units import written
+from netsim.units import listed, written
 
 if TYPE_CHECKING:
     from netsim.conformance import Finding, Testbed
@@ -253,11 +253,10 @@ def check_experiment(
         of_first = f" of {points[0].name}" if len(points) > 1 else ""
         click.echo(f"Sample{of_first}: {advice}")
     if skipped:
-        names = ", ".join(point.name for point in skipped[:NAMED_POINTS])
-        more = f" and {len(skipped) - NAMED_POINTS} more" if len(skipped) > NAMED_POINTS else ""
+        names = listed([point.name for point in skipped], NAMED_POINTS)
         click.echo(
             f"Without {len(skipped)} of {len(everything)} points, which were not built after "
-            f"{BUILD_S:.0f} s: {names}{more} (--all builds them)"
+            f"{BUILD_S:.0f} s: {names} (--all builds them)"
         )
     for names, assumptions in assumed(points, estimates):
         click.echo(f"Assumed{names}: {assumptions}")

@@ -200,7 +200,7 @@ def _charts(report: Report, axis: str) -> Iterator[parts.Part]:
     for point in report.simulated:
         groups.setdefault(report.axes_text(point.result, without=axis), []).append(point)
     shown = list(zip(for_people(list(groups)), groups.values(), strict=True))[:MAX_LINES]
-    values = list(dict.fromkeys(_value(point, axis) for point in report.simulated))
+    values = list(dict.fromkeys(sweeps.value(point.result, axis) for point in report.simulated))
     places, names = places_of(values), []
     if any(isinstance(value, str) for value in values):  # names, or quantities with units
         order = sorted(places, key=places.__getitem__)
@@ -209,7 +209,11 @@ def _charts(report: Report, axis: str) -> Iterator[parts.Part]:
     styles = looks([its[0].color for _, its in shown])
     for metric in _varying(report):
         found = [
-            sweeps.by_value(its, lambda one: places[_value(one, axis)], partial(_number, metric))
+            sweeps.by_value(
+                its,
+                lambda point: places[sweeps.value(point.result, axis)],
+                partial(_number, metric),
+            )
             for _, its in shown
         ]
         means = [point.mean for points in found for point in points.values()]
@@ -230,11 +234,6 @@ def _charts(report: Report, axis: str) -> Iterator[parts.Part]:
 def _number(metric: Metric, point: Point) -> float | None:
     value = metric.of(point.result.summary)
     return float(value) if isinstance(value, int | float) else None
-
-
-def _value(point: Point, axis: str) -> Any:
-    found = point.result.experiment["axes"]
-    return found.get(axis, sweeps.resolved(point.result, axis))
 
 
 def _table(report: Report) -> parts.Part:

@@ -16,7 +16,7 @@ from netsim.html_report import parts
 from netsim.html_report.parts import USED, Section
 from netsim.html_report.report import Point, Report, unit_of
 from netsim.model.columns import Floats
-from netsim.plots.networks import Graph, failed_links, natural, per_link
+from netsim.plots.networks import Graph, failed_links, links_of_table, natural, per_link
 from netsim.units import format_number, format_time
 
 ORDER, AFTER = 30, 50  # position of the network and the heat maps, and of the pauses
@@ -183,6 +183,7 @@ class Sampled:
         self.times, at = np.unique(rows["time_ps"].to_numpy(), return_inverse=True)
         if len(self.index) * len(self.times) > 2 * len(rows):
             raise InputError("entities have different intervals", key="series", hint=DAMAGED)
+        self.step = -(-len(self.times) // MAX_TIMES)  # intervals that are joined into one
         self.names = [str(rows["name"][int(k)]) for k in first]
         self.lengths = np.diff(self.times, prepend=0)
         self.cells = {}
@@ -205,21 +206,12 @@ class Sampled:
     def ends(self) -> tuple[Floats, str]:
         """The ends of joined intervals, and their unit."""
         unit, scale = unit_of([self.times[-1]])
-        step = self._step
-        return np.append(self.times[step - 1 : -1 : step], self.times[-1])[: self._n] / scale, unit
-
-    @property
-    def _step(self) -> int:
-        return -(-len(self.times) // MAX_TIMES)
-
-    @property
-    def _n(self) -> int:
-        return -(-len(self.times) // self._step)
+        return np.append(self.times[self.step - 1 : -1 : self.step], self.times[-1]) / scale, unit
 
     def joined(self, matrix: Floats) -> Floats:
         """Return the largest value of each group of joined intervals."""
-        padded = np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % self._step)))
-        joined: Floats = padded.reshape(len(matrix), -1, self._step).max(axis=2)
+        padded = np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % self.step)))
+        joined: Floats = padded.reshape(len(matrix), -1, self.step).max(axis=2)
         return joined
 
 
@@ -297,24 +289,18 @@ def stopped_by(point: Point) -> tuple[Stopped, list[str]]:
     """Return how long each node stopped each other node, and the names of nodes."""
     if point.graph is None:
         return {}, []
-    links = point.result.links
-    paused = per_link(links, "paused_ps")
-    first = links.unique("link", keep="first").sort("link")
-    start, end = first["from_node"].to_list(), first["to_node"].to_list()
-    names = [""] * (max([*start, *end]) + 1)
-    for node, name in zip(start, first["from_name"].to_list(), strict=True):
-        plain = str(name).partition(":")[0]
-        names[node] = plain if plain == f"h{node}" else str(name)
+    paused, links = per_link(point.result.links, "paused_ps"), links_of_table(point.result.links)
     found: Stopped = {}
-    for a, b, link in zip(start, end, first["link"].to_list(), strict=True):
+    ends = zip(links.start.tolist(), links.end.tolist(), links.number.tolist(), strict=True)
+    for a, b, link in ends:
         if paused[link] > 0:  # b stopped a
             its = found.setdefault(b, {})
             its[a] = its.get(a, 0) + int(paused[link])
-    return found, names
+    return found, links.names
 
 
 def pause_tree(stopped: Stopped, names: list[str], total_ps: int) -> list[dict[str, Any]]:
-    """Return the trees of pauses, sorted by the excess of pauses caused over pauses suffered."""
+    """Return the trees of pauses; nodes that caused the most pauses net of their own come first."""
     suffered: dict[int, int] = {}
     for its in stopped.values():
         for node, time in its.items():

@@ -14,6 +14,7 @@ from netsim.model.circuits import NONE, Circuits
 from netsim.model.fabric import OPPORTUNISTIC
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run, Table
+from netsim.units import listed
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -168,9 +169,8 @@ def waiting_slot(engine: Engine) -> str:
     flows = np.flatnonzero((_phases(engine) == last) & (engine.flow_states().done_ps < 0))
     if last + 1 == states.begin_ps.size or not flows.size:
         return ""
-    named = [f"flow {flow}" for flow in flows[:NAMED].tolist()]
-    more = [f"and {flows.size - NAMED} more"] if flows.size > NAMED else []
-    return f"slot {last + 1} of circuit switches waits for {', '.join([*named, *more])}"
+    named = listed([f"flow {flow}" for flow in flows.tolist()], NAMED)
+    return f"slot {last + 1} of circuit switches waits for {named}"
 
 
 def _phases(engine: Engine) -> Ints:

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from netsim.common.terminal import Column as Cells
 from netsim.common.terminal import any_of, count, time_columns, time_text
 from netsim.limits import INT64
-from netsim.model.columns import Ints
+from netsim.model.columns import Floats, Ints
 from netsim.model.deadlock import NAMED, link_names, short_cycle
 from netsim.model.faults import NOMINAL, LinkFaults
 from netsim.model.routing import NO_ROUTE
 from netsim.results.columns import Metric, TableSpec
 from netsim.results.run_result import Run, Table
-from netsim.units import format_bytes
+from netsim.units import format_bytes, listed
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -106,8 +106,14 @@ def fault_metrics(table: Table, network: Network, faults: LinkFaults) -> dict[st
 
 
 def _rows(
-    network: Network, what: str, node: np.ndarray, link: np.ndarray, **times: np.ndarray
+    network: Network,
+    what: str,
+    node: Ints,
+    link: Ints,
+    times_ps: tuple[Ints, Ints],
+    value: Floats,
 ) -> Table:
+    """Return rows of one kind; `times_ps` are starts and ends."""
     names = np.array([network.node_name(n) for n in range(network.n_nodes)])
     to = np.where(link >= 0, names[network.port_node[network.port_peer[link]]], "")
     return {
@@ -116,7 +122,9 @@ def _rows(
         "node": node,
         "node_name": names[node],
         "to_name": to,
-        **times,
+        "start_ps": times_ps[0],
+        "end_ps": times_ps[1],
+        "value": value,
     }
 
 
@@ -125,14 +133,12 @@ def _outages(network: Network, faults: LinkFaults) -> Table:
     times = faults.outages_ps[: port.size]
     until = np.where(times[:, 1] >= INT64, NONE, times[:, 1])
     value = np.full(port.size, np.nan)
-    node = network.port_node[port]
-    return _rows(network, DOWN, node, port, start_ps=times[:, 0], end_ps=until, value=value)
+    return _rows(network, DOWN, network.port_node[port], port, (times[:, 0], until), value)
 
 
 def _intervals(network: Network, faults: LinkFaults) -> list[Table]:
-    """Return the intervals of changed rate or of loss; each ends where its link's next one begins.
-    The value of a loss is the loss probability of a one-byte packet."""
-    n = faults.interval_start_ps.size
+    """Return the intervals with another rate or with losses; each ends when the link's next
+    interval starts. The value of a loss is the probability that a one-byte packet is lost."""
     port = np.repeat(np.arange(network.n_ports), np.diff(faults.interval_ptr))
     until = np.append(faults.interval_start_ps[1:], NONE)
     until[faults.interval_ptr[1:] - 1] = NONE
@@ -143,18 +149,9 @@ def _intervals(network: Network, faults: LinkFaults) -> list[Table]:
         (RATE, rates, faults.interval_rate_bps != NOMINAL),
         (LOSS, chances, faults.interval_profile != 0),
     ):
-        rows = np.arange(n)[some]
-        found.append(
-            _rows(
-                network,
-                what,
-                network.port_node[port[rows]],
-                port[rows],
-                start_ps=faults.interval_start_ps[rows],
-                end_ps=until[rows],
-                value=value[rows],
-            )
-        )
+        times = faults.interval_start_ps[some], until[some]
+        node = network.port_node[port[some]]
+        found.append(_rows(network, what, node, port[some], times, value[some]))
     return found
 
 
@@ -162,9 +159,8 @@ def _reroutes(network: Network, faults: LinkFaults) -> Table:
     """Return route changes; their value is the number of edge switches without a route."""
     routes = faults.routes
     if routes is None:
-        empty_ids = np.zeros(0, np.int64)
-        empty = {"start_ps": empty_ids, "end_ps": empty_ids, "value": np.zeros(0)}
-        return _rows(network, REROUTE, empty_ids, empty_ids, **empty)
+        none = np.zeros(0, np.int64)
+        return _rows(network, REROUTE, none, none, (none, none), np.zeros(0))
     switch = np.repeat(np.arange(network.n_switches), np.diff(routes.row_ptr))
     ends = np.append(routes.row_first[1:], routes.route.size)
     gone = np.concatenate([[0], np.cumsum(routes.route == NO_ROUTE)])
@@ -173,15 +169,10 @@ def _reroutes(network: Network, faults: LinkFaults) -> Table:
     until[routes.row_ptr[1:] - 1] = NONE
     changed = np.ones(switch.size, bool)
     changed[routes.row_ptr[:-1]] = False
-    return _rows(
-        network,
-        REROUTE,
-        network.n_hosts + switch[changed],
-        np.full(int(changed.sum()), NONE),
-        start_ps=routes.row_from_ps[changed],
-        end_ps=until[changed],
-        value=without[changed].astype(float),
-    )
+    node = network.n_hosts + switch[changed]
+    times = routes.row_from_ps[changed], until[changed]
+    value = without[changed].astype(float)
+    return _rows(network, REROUTE, node, np.full(node.size, NONE), times, value)
 
 
 # --- deadlocks of PFC -----------------------------------------------------------------------------
@@ -249,8 +240,7 @@ def _summary(table: Table) -> dict[str, Any]:
 def _text(found: Mapping[str, Any]) -> str:
     cycle = found["cycle"]
     pairs = list(zip(cycle, cycle[1:] + cycle[:1], strict=True))
-    waits = ", ".join(f"{port} waits for {after}" for port, after in pairs[:NAMED])
-    waits += f" and {len(pairs) - NAMED} more" if len(pairs) > NAMED else ""
+    waits = listed([f"{port} waits for {after}" for port, after in pairs], NAMED)
     held = format_bytes(found["held_bytes"], 4)
     return f"since {time_text(found['since_ps'])}, with {held} that never move: {waits}"
 
@@ -297,11 +287,8 @@ def _storm_summary(table: Table) -> dict[str, Any]:
 
 
 def _storm_text(found: Mapping[str, Any]) -> str:
-    ports = found["ports"]
-    named = ", ".join(ports[:NAMED])
-    named += f" and {len(ports) - NAMED} more" if len(ports) > NAMED else ""
-    first = time_text(found["first_ps"])
-    return f"{found['storms']} at {named}, first at {first}; {found['dropped']:,} packets dropped"
+    ports, first = listed(found["ports"], NAMED), time_text(found["first_ps"])
+    return f"{found['storms']} at {ports}, first at {first}; {found['dropped']:,} packets dropped"
 
 
 # --- recovery -------------------------------------------------------------------------------------

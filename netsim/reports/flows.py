@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from netsim.engine.state_views import FlowStates
     from netsim.experiment import Point
     from netsim.experiment.scenario import Scenario
+    from netsim.model.columns import Ints
     from netsim.model.flows import FlowTable
+    from netsim.model.ideal import IdealTimes
     from netsim.model.relays import RelaySegments
 
 
@@ -121,18 +123,16 @@ def simulated_flows(
         done_ps, acked_ps = segments.latest(done_ps), segments.latest(acked_ps)
         counts = segments.total(counts[0]), segments.total(counts[1])
         delivered = segments.at_destination(delivered)
-    flows = _table(
-        point,
-        scenario,
-        start_ps=start_ps,
-        fct_ps=np.where(done_ps >= 0, done_ps - start_ps, -1),
-        acked_ps=np.where(acked_ps >= 0, acked_ps - start_ps, -1),
-        packets_sent=counts[0],
-        retransmits=counts[1],
-        cls=cls,
-        delivered=delivered,
-    )
-    return flows, table
+    outcome = {
+        "start_ps": start_ps,
+        "fct_ps": np.where(done_ps >= 0, done_ps - start_ps, -1),
+        "acked_ps": np.where(acked_ps >= 0, acked_ps - start_ps, -1),
+        "packets_sent": counts[0],
+        "retransmits": counts[1],
+        "delivered_bytes": delivered,
+        "traffic_class": cls,
+    }
+    return _table(point, scenario, outcome), table
 
 
 def as_sent(point: Point, scenario: Scenario, states: FlowStates) -> Scenario:
@@ -148,21 +148,26 @@ def as_sent(point: Point, scenario: Scenario, states: FlowStates) -> Scenario:
 
 def ideal_flows(point: Point, scenario: Scenario) -> Table:
     """Return the table of flows of the transport `ideal`."""
-    flows, ideal, segments = scenario.flows, scenario.ideal, scenario.segments
+    flows, ideal, packets = _of_traffic(point, scenario)
+    outcome = {
+        "start_ps": flows.start_ps,
+        "fct_ps": ideal.fct_ps,
+        "acked_ps": ideal.acked_ps,
+        "packets_sent": packets,
+        "retransmits": np.zeros(len(flows), np.int64),
+        "delivered_bytes": flows.size_bytes,
+        "traffic_class": flows.cls,
+    }
+    return _table(point, scenario, outcome)
+
+
+def _of_traffic(point: Point, scenario: Scenario) -> tuple[FlowTable, IdealTimes, Ints]:
+    """Return the flows of the traffic, their ideal times, and their numbers of data packets."""
+    flows, segments = scenario.flows, scenario.segments
     packets = packet_counts(flows.size_bytes, point.packets)
     if segments is not None and scenario.alone is not None:
-        flows, ideal, packets = segments.flows, scenario.alone, segments.total(packets)
-    return _table(
-        point,
-        scenario,
-        start_ps=flows.start_ps,
-        fct_ps=ideal.fct_ps,
-        acked_ps=ideal.acked_ps,
-        packets_sent=packets,
-        retransmits=np.zeros(len(flows), np.int64),
-        cls=flows.cls,
-        delivered=flows.size_bytes,
-    )
+        return segments.flows, scenario.alone, segments.total(packets)
+    return flows, scenario.ideal, packets
 
 
 def _kinds(flows: FlowTable) -> Table:
@@ -203,23 +208,10 @@ def _segments(
     }
 
 
-def _table(
-    point: Point,
-    scenario: Scenario,
-    *,
-    start_ps: np.ndarray,
-    fct_ps: np.ndarray,
-    acked_ps: np.ndarray,
-    packets_sent: np.ndarray,
-    retransmits: np.ndarray,
-    cls: np.ndarray,
-    delivered: np.ndarray,
-) -> Table:
-    """Return one row per flow of the traffic."""
-    segments, flows, ideal = scenario.segments, scenario.flows, scenario.ideal
-    packets = packet_counts(flows.size_bytes, point.packets)
-    if segments is not None and scenario.alone is not None:
-        flows, ideal, packets = segments.flows, scenario.alone, segments.total(packets)
+def _table(point: Point, scenario: Scenario, outcome: Table) -> Table:
+    """Return one row per flow of the traffic; `outcome` has the columns of what happened to it."""
+    flows, ideal, packets = _of_traffic(point, scenario)
+    fct_ps = outcome["fct_ps"]
     names = np.array(["", *(flow_class.name for flow_class in point.classes)])
     slowdown = np.where(fct_ps >= 0, fct_ps / ideal.fct_ps, np.nan)
     return {
@@ -227,16 +219,10 @@ def _table(
         "src": flows.src,
         "dst": flows.dst,
         "size_bytes": flows.size_bytes,
-        "start_ps": start_ps,
-        "fct_ps": fct_ps,
-        "acked_ps": acked_ps,
         "ideal_ps": ideal.fct_ps,
         "slowdown": slowdown,
         "packets": packets,
-        "packets_sent": packets_sent,
-        "retransmits": retransmits,
-        "delivered_bytes": delivered,
-        "traffic_class": cls,
+        **outcome,
         **_kinds(flows),
         **_tables(scenario, len(flows)),
         **({"flow_class": names[scenario.class_of_flow[: len(flows)]]} if point.classes else {}),
@@ -296,12 +282,9 @@ def fair_metrics(point: Point, scenario: Scenario) -> dict[str, dict[str, float]
     if not by_hash or load.tasks is not None or network.circuits is not None:
         return {}
     try:
-        flows, port_pairs, evenly = (
-            load.flows,
-            scenario.port_pairs,
-            fabric.plane_balancing in DEALT_EVENLY,
-        )
-        times = hashed_times(network, flows, point.packets, port_pairs, point.seed, evenly=evenly)
+        evenly = fabric.plane_balancing in DEALT_EVENLY
+        pairs = scenario.port_pairs
+        times = hashed_times(network, load.flows, point.packets, pairs, point.seed, evenly=evenly)
     except InputError:
         return {}
     if scenario.segments is not None:

@@ -270,34 +270,23 @@ def _hosts(run: Run, window: _Window) -> Table:
     """Return one row per host."""
     network = run.scenario.network
     n, injected, src, dst = network.n_hosts, window.injected, window.src, window.dst
-    n_bytes, packets = window.accepted_bytes, window.accepted_packets
-
-    def total(host: Ints, values: Any) -> Ints:
-        return np.bincount(host, values, n).astype(np.int64)
-
-    offered = total(src, window.offered_part * window.size_bytes)
-    accepted, received = total(src, n_bytes), total(dst, n_bytes)
-    header_packets = (
-        total(src, window.offered_part * window.packets),
-        total(src, packets),
-        total(dst, packets),
-    )
     done = injected & (window.fct_ps >= 0)
-    counts = total(src[done], np.ones(int(done.sum()), np.int64))
+    counts = np.bincount(src[done], minlength=n)
     sums = np.bincount(src[done], window.fct_ps[done], n)
     table: Table = {
         "host": np.arange(n),
         "name": np.array([network.node_name(host) for host in range(n)]),
     }
-    named = zip(
-        ("offered", "accepted", "received"),
-        (offered, accepted, received),
-        header_packets,
-        strict=True,
-    )
-    for name, of_host, headers in named:
-        table[f"{name}_bytes"] = of_host
-        table[f"{name}_load"] = window.load(of_host, headers, window.host_bps, window.seconds)
+    offered = window.offered_part * window.size_bytes, window.offered_part * window.packets
+    accepted = window.accepted_bytes, window.accepted_packets
+    for name, host, moved in (
+        ("offered", src, offered),
+        ("accepted", src, accepted),
+        ("received", dst, accepted),
+    ):
+        n_bytes, packets = (np.bincount(host, one, n).astype(np.int64) for one in moved)
+        table[f"{name}_bytes"] = n_bytes
+        table[f"{name}_load"] = window.load(n_bytes, packets, window.host_bps, window.seconds)
     table["latency_mean_ps"] = np.divide(sums, counts, out=np.full(n, np.nan), where=counts > 0)
     return table
 

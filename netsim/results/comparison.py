@@ -17,7 +17,7 @@ from netsim.common.inputs import flat
 from netsim.errors import InputError
 from netsim.frozen import frozen
 from netsim.results.columns import metrics
-from netsim.units import written
+from netsim.units import listed, written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -200,8 +200,7 @@ def _pairs(before: Sequence[Result], after: Sequence[Result]) -> list[Pair]:
         ([name for name in others if name not in names], "first"),
     ):
         if missing:
-            more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-            message = f"the {where} one lacks {', '.join(missing[:NAMED])}{more}"
+            message = f"the {where} one lacks {listed(missing, NAMED)}"
             hint = "sweeps of the same points, or one result each"
             raise InputError(f"sweeps of different points: {message}", hint=hint)
     return [

@@ -34,6 +34,7 @@ from netsim.running.point import Progress, ready_engine
 from netsim.running.worker import EXTRACTED, plugin_files_of, with_stored_sources
 from netsim.tracing.flow_trace import FlowTrace, event_table, kind_names, shown_state, timer_names
 from netsim.tracing.segments import order_trace, segment_table
+from netsim.units import listed
 
 if TYPE_CHECKING:
     from netsim.engine.engine import Engine
@@ -435,8 +436,7 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
             if tag != "equal"
         ]
         if spans:
-            more = f" and {len(spans) - MAX_NAMED} more" if len(spans) > MAX_NAMED else ""
-            changes.append(f"{name}: line {', '.join(spans[:MAX_NAMED])}{more}")
+            changes.append(f"{name}: line {listed(spans, MAX_NAMED)}")
     return f" ({'; '.join(changes)})" if changes else ""
 
 

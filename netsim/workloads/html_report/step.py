@@ -18,7 +18,13 @@ from netsim.html_report.report import Point, Report, unit_of
 from netsim.plots import style
 from netsim.units import format_time
 from netsim.workloads.plots import timeline
-from netsim.workloads.reports.job import MAX_STEPS, forecast_text, jobs_of, step_parts
+from netsim.workloads.reports.job import (
+    MAX_STEPS,
+    forecast_text,
+    jobs_of,
+    step_parts,
+    whole_steps,
+)
 from netsim.workloads.tracing.critical_path import CriticalPath, critical_path
 
 ORDER, TIMELINE = 3, 20  # position of the steps, and of the timeline
@@ -73,8 +79,8 @@ def _jobs(report: Report) -> Iterator[tuple[Point, Mapping[str, Any], str]]:
 
 def _shown(job: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the whole job's step, forecast from a sample, or the last simulated one."""
-    found = job.get("forecast")
-    return {**found, "time_ps": found["step_ps"]} if found else job["steps"][-1]
+    whole = whole_steps(job)
+    return whole[0][1] if whole else job["steps"][-1]
 
 
 def _last_steps(report: Report) -> Iterator[parts.Part]:
@@ -113,11 +119,8 @@ def comparison(report: Report) -> Iterator[Section]:
     rows: list[tuple[str, dict[str, float]]] = []
     for point, job, whose in _jobs(report):
         steps = [(f"step {k}", one) for k, one in enumerate(job["steps"][:MAX_STEPS])]
-        if found := job.get("forecast"):
-            # Parts of a scaled sample would be invisible beside the job's.
-            whole = [("forecast", found), ("formula", found["formula"])]
-            steps = [(name, {**one, "time_ps": one["step_ps"]}) for name, one in whole]
-        for name, step in steps:
+        # Parts of a scaled sample would be invisible beside the job's.
+        for name, step in whole_steps(job) or steps:
             mfu, base = step["mfu"], job.get("mfu_base") or "peak"
             time = format_time(int(step["time_ps"]), 4)
             time += "" if mfu is None else f", MFU {100 * mfu:.1f} % of {base}"

@@ -35,7 +35,7 @@ from netsim.errors import InputError, warn_once
 from netsim.frozen import frozen
 from netsim.plots import style, sweeps
 from netsim.plots.sweeps import Picture
-from netsim.units import parse_range, parse_time_ps, written
+from netsim.units import listed, parse_range, parse_time_ps, written
 from netsim.workloads.job.messages import Ranks
 
 if TYPE_CHECKING:
@@ -516,10 +516,8 @@ def _notes(result: Result, found: Timeline) -> Iterator[str]:
     if found.left_out:
         yield f"{found.left_out:,} more rows not shown"
     if found.without_rows:
-        hosts = found.without_rows
-        named = ", ".join(f"h{host}" for host in hosts[:FEW_HOSTS])
-        more = f" and {len(hosts) - FEW_HOSTS:,} more" if len(hosts) > FEW_HOSTS else ""
-        yield f"hosts without tasks: {named}{more}"
+        hosts = listed([f"h{host}" for host in found.without_rows], FEW_HOSTS)
+        yield f"hosts without tasks: {hosts}"
     scale = sweeps.resolved(result, "traffic.message_scale")
     if scale not in (None, 1):
         yield f"messages, compute and software are scaled by {scale:g}, delays of links are not"

@@ -312,16 +312,23 @@ def step_parts(step: Mapping[str, Any]) -> dict[str, float]:
     return found | {name: step[f"{name}_ps"] for name in WAITS if step.get(f"{name}_ps")}
 
 
+def whole_steps(job: Job) -> list[tuple[str, dict[str, Any]]]:
+    """Return the whole job's step by forecast and by formula, with names, if it was sampled."""
+    if not (found := job.get("forecast")):
+        return []
+    whole = [("forecast", found), ("formula", found["formula"])]
+    return [(name, {**one, "time_ps": one["step_ps"]}) for name, one in whole]
+
+
 def _steps(job: Job, of: str) -> Wide:
     """Return the parts of steps, averaged over ranks; for a sample, also the whole job's."""
     steps = [(f"step {k}", one) for k, one in enumerate(job["steps"][:MAX_STEPS])]
     omitted = len(job["steps"]) - len(steps)
     title = f"Steps{of}" + (" (sample)" if "forecast" in job else "")
     title += ", mean of the ranks" + (f", the first {MAX_STEPS}" if omitted else "")
-    if found := job.get("forecast"):
-        whole = [("forecast", found), ("formula", found["formula"])]
+    if whole := whole_steps(job):
         title += "; forecast and formula (slowest stage) of the whole job"
-        steps += [(name, {**one, "time_ps": one["step_ps"]}) for name, one in whole]
+        steps += whole
     each = [step_parts(one) for _, one in steps]
     names = sorted(dict.fromkeys(name for one in each for name in one), key=WAITS.__contains__)
     parts = {name: [one.get(name, 0) for one in each] for name in names}

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
@@ -31,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.common.inputs import read_bytes, read_json, unpacked, unreadable
+from netsim.common.inputs import read_bytes, read_json, unpacked
 from netsim.common.memory import require_room
 from netsim.errors import InputError, errors_at
 from netsim.frozen import frozen
@@ -272,7 +271,7 @@ def trace_files(prefix: Path) -> list[Path]:
     while (path := prefix.with_name(f"{prefix.name}.{len(files)}.et")).is_file():
         files.append(path)
     name = re.compile(re.escape(prefix.name) + r"\.[0-9]+\.et")
-    found = [one for one in _listing(prefix.parent) if name.fullmatch(one)]
+    found = [path for path in prefix.parent.glob("*.et") if name.fullmatch(path.name)]
     if len(found) > len(files) or not files:
         what = f"missing {written(path.name)}"
         what += f", but there are {len(found)} other traces of that prefix" if found else ""
@@ -298,13 +297,6 @@ def read_trace(path: Path) -> ChakraTrace:
     except DamagedMessageError as error:
         what = f"message {error.number}: {error.message}"
         raise InputError(f"is not a trace or is damaged: {what}", file=str(path)) from None
-
-
-def _listing(directory: Path) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except OSError as error:
-        raise unreadable(directory, error) from None
 
 
 def _version(data: NDArray[np.uint8], begin: Ints, end: Ints) -> str:

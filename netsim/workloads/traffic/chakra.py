@@ -39,7 +39,7 @@ from netsim.limits import HORIZON_PS, PS_BITS
 from netsim.model.columns import Flags, Ints
 from netsim.network import Network
 from netsim.params import REQUIRED, Param, Params
-from netsim.units import written
+from netsim.units import listed, written
 from netsim.workloads.operations import CollectiveOptions, Operations, Wires
 from netsim.workloads.traffic import _chakra_trace as et
 from netsim.workloads.traffic._chakra_trace import ChakraTrace, Groups
@@ -267,9 +267,8 @@ class Nodes:
         """Raise one error for all `bad` nodes."""
         found = np.flatnonzero(bad)
         if found.size:
-            names = ", ".join(self.name(node) for node in found[:MAX_NAMED].tolist())
-            more = f" and {found.size - MAX_NAMED:,} others" if found.size > MAX_NAMED else ""
-            raise InputError(f"{found.size:,} nodes {what}: {names}{more}", hint=hint)
+            names = listed([self.name(node) for node in found.tolist()], MAX_NAMED)
+            raise InputError(f"{found.size:,} nodes {what}: {names}", hint=hint)
 
 
 def nodes_of(traces: Sequence[ChakraTrace], known: Groups) -> Nodes:

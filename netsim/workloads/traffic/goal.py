@@ -451,17 +451,6 @@ LABELED = 100_000  # largest number of operations that get labels with their lin
 
 
 @frozen
-class GoalCosts:
-    """Message costs other than the network's; with `eager_bytes` None, all are eager. `rate_bps` is
-    the hosts' rate, to estimate the order on CPUs."""
-
-    overhead_ps: int
-    eager_bytes: int | None
-    control_bytes: int
-    rate_bps: int
-
-
-@frozen
 class _Messages:
     """Matched sends and receives: operations of the schedule, int64[m] each."""
 
@@ -475,8 +464,12 @@ class _Messages:
 class GoalOperations:
     """A schedule as `Operations`; `begin` and `end` are its operations' tasks, int64[n]."""
 
-    def __init__(self, schedule: GoalSchedule, costs: GoalCosts) -> None:
-        self.schedule, self.costs = schedule, costs
+    def __init__(self, schedule: GoalSchedule, params: Params, rate_bps: int) -> None:
+        self.schedule = schedule
+        self.overhead_ps: int = params["overhead"]
+        self.eager_bytes: int | None = params["eager_threshold"]  # None: any size
+        self.control_bytes: int = params["control"]
+        self.rate_bps = rate_bps  # of hosts, to estimate the order on CPUs
         self.ops = Operations(schedule.n_ranks)
         self.begin = np.full(len(schedule), -1, np.int64)
         self.end = self.begin.copy()
@@ -507,7 +500,7 @@ class GoalOperations:
             send = send[match(*ends)]
         size = np.maximum(one.size[send], 1)
         local = one.rank[send] == one.rank[receive]
-        most = self.costs.eager_bytes
+        most = self.eager_bytes
         waits = ~local & (size > most) if most is not None else np.zeros(size.size, np.bool_)
         return _Messages(send, receive, size, local, waits)
 
@@ -538,9 +531,9 @@ class GoalOperations:
         self.after.append((sent[of.local], received[of.local]))
         for made, ends in ((sent, of.send), (received, of.receive)):
             self.begin[ends] = self.end[ends] = made
-        if self.costs.overhead_ps:
-            before = self._compute(of.send, self.costs.overhead_ps)
-            behind = self._compute(of.receive, self.costs.overhead_ps)
+        if self.overhead_ps:
+            before = self._compute(of.send, self.overhead_ps)
+            behind = self._compute(of.receive, self.overhead_ps)
             self.after += [(before, sent), (received, behind)]
             self.begin[of.send], self.end[of.receive] = before, behind
             self.end[of.send] = np.where(of.waits, sent, before)
@@ -553,9 +546,9 @@ class GoalOperations:
         src, dst = self.schedule.rank[send], self.schedule.rank[receive]
         is_posted = ops.join(dst, label=self._labels(receive))
         notice, notified = ops.send(
-            dst, src, self.costs.control_bytes, kind="control", label=self._labels(send, receive)
+            dst, src, self.control_bytes, kind="control", label=self._labels(send, receive)
         )
-        self._fly(notice, notified, self.costs.control_bytes)
+        self._fly(notice, notified, self.control_bytes)
         self.after += [(is_posted, notice), (notified, sent), (is_posted, received)]
         self.begin[receive] = is_posted
 
@@ -563,7 +556,7 @@ class GoalOperations:
         """Add the schedule's dependencies and the order on shared CPUs."""
         one, of = self.schedule, self.messages
         at_start = one.at_start.copy()
-        if not self.costs.overhead_ps:
+        if not self.overhead_ps:
             eager = np.zeros(len(one), np.bool_)
             eager[of.send[~of.waits]] = True
             at_start |= eager[one.first]  # they end when they begin
@@ -580,7 +573,7 @@ class GoalOperations:
         one = self.schedule
         cpu = one.rank.astype(np.int64) << 8 | one.cpu
         computing = self.order
-        if not self.costs.overhead_ps:
+        if not self.overhead_ps:
             computing = computing[(one.kind[computing] == CALC) & (one.size[computing] > 0)]
         place = np.empty(len(one), np.int64)
         place[self.order] = np.arange(len(one))
@@ -613,7 +606,7 @@ class GoalOperations:
 
     def _fly(self, sent: Ints, received: Ints, size_bytes: Any) -> None:
         """Record the minimum transfer time of messages."""
-        flight = np.asarray(size_bytes) * (PS_BITS / self.costs.rate_bps)
+        flight = np.asarray(size_bytes) * (PS_BITS / self.rate_bps)
         self.flights.append((sent, received, np.broadcast_to(flight, sent.shape).astype(np.int64)))
 
     def _labels(self, of: Ints, to: Ints | None = None) -> str | list[str]:
@@ -673,10 +666,4 @@ def flows(params: Params, network: Network, rng: Rng, context: TrafficContext) -
     schedule = read_goal_binary(path) if is_binary(path) else read_goal_text(path)
     context.reserve(len(schedule), key="traffic.file")
     hosts = hosts_of(params, schedule.n_ranks, network.n_hosts, context.directory, rng)
-    costs = GoalCosts(
-        overhead_ps=params["overhead"],
-        eager_bytes=params["eager_threshold"],
-        control_bytes=params["control"],
-        rate_bps=context.host_rate_bps,
-    )
-    return GoalOperations(schedule, costs).lower(hosts)
+    return GoalOperations(schedule, params, context.host_rate_bps).lower(hosts)

@@ -450,13 +450,9 @@ def _tested(name: str, in_place: Mapping[Measurement, float]) -> Iterator[Tested
             )
 
 
-def _tolerance(row: Measurement) -> float:
-    return float(BANDS[row.size_bytes > BAND]["tolerance"])
-
-
 def _why(one: Residual, left: Mapping[str, float]) -> str:
     """Return the first experiment that makes a failing measurement agree; else ""."""
-    limit = _tolerance(one.row)
+    limit = BANDS[one.row.size_bytes > BAND]["tolerance"]
     agree = (f"{text}: {error:+.1%}" for text, error in left.items() if abs(error) <= limit)
     return next(agree, "") if abs(one.error) > limit else ""
 
