@@ -108,9 +108,9 @@ def fault_metrics(table: Table, network: Network, faults: LinkFaults) -> dict[st
 def _rows(
     network: Network,
     what: str,
-    node: Ints,
-    link: Ints,
-    times_ps: tuple[Ints, Ints],
+    node: np.ndarray,
+    link: np.ndarray,
+    times_ps: tuple[np.ndarray, np.ndarray],
     value: Floats,
 ) -> Table:
     """Return rows of one kind; `times_ps` are starts and ends."""

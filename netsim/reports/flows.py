@@ -149,7 +149,7 @@ def as_sent(point: Point, scenario: Scenario, states: FlowStates) -> Scenario:
 def ideal_flows(point: Point, scenario: Scenario) -> Table:
     """Return the table of flows of the transport `ideal`."""
     flows, ideal, packets = _of_traffic(point, scenario)
-    outcome = {
+    outcome: Table = {
         "start_ps": flows.start_ps,
         "fct_ps": ideal.fct_ps,
         "acked_ps": ideal.acked_ps,
