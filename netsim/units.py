@@ -15,7 +15,7 @@ value.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -308,10 +308,10 @@ def written(value: object) -> str:
     return str(value)
 
 
-def listed(texts: Sequence[str], most: int) -> str:
-    """Return at most `most` texts, and how many more there are: "a, b and 3 more"."""
-    more = len(texts) - most
-    return ", ".join(texts[:most]) + (f" and {more:,} more" if more > 0 else "")
+def listed(items: Sequence[Any], most: int, text: Callable[[Any], str] = str) -> str:
+    """Return the texts of the first `most` items and the number of others: "a, b and 3 more"."""
+    more = len(items) - most
+    return ", ".join(map(text, items[:most])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def shortened(text: str) -> str:

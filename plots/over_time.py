@@ -100,8 +100,9 @@ def _panels(
 
 
 def _curves(axes: Axes, rows: pl.DataFrame, name: str, band: str, scale: float) -> None:
-    """Draw the curves of a panel that end last or reach the highest values, sorted by number, with
-    one step per interval."""
+    """Draw a panel's curves, at most `MAX_CURVES`, with one step per interval.
+
+    If there are more, it keeps the curves that end last or reach the highest values."""
     ranked = rows.group_by("curve").agg(
         pl.col("end_ps" if "end_ps" in rows.columns else band or name).max().alias("most"),
         pl.col("entity_index").first(),

@@ -170,7 +170,7 @@ def resolved(result: Result, key: str) -> Any:
 
 
 def value(result: Result, axis: str) -> Any:
-    """Return a result's value on an axis, or of that key if it is not an axis of its sweep."""
+    """Return a result's value of an axis, or of the key with that name if it is not an axis."""
     return result.experiment["axes"].get(axis, resolved(result, axis))
 
 

@@ -300,7 +300,10 @@ def stopped_by(point: Point) -> tuple[Stopped, list[str]]:
 
 
 def pause_tree(stopped: Stopped, names: list[str], total_ps: int) -> list[dict[str, Any]]:
-    """Return the trees of pauses; nodes that caused the most pauses net of their own come first."""
+    """Return the trees of pauses, one for each node that paused others but was not paused itself.
+
+    If every node was paused, all are roots. Those that caused the longest pauses, minus the pauses
+    they suffered, come first; `total_ps` is the length of the run."""
     suffered: dict[int, int] = {}
     for its in stopped.values():
         for node, time in its.items():

@@ -200,8 +200,11 @@ def check_symmetric(network: Network, planes: str = HASH) -> None:
 
 
 def _check_layer(network: Network, rows: dict[int, list[list[int]]]) -> None:
-    """Raise InputError if edge switches reach one switch of a layer by different choices. ``rows``
-    has the layer as seen from each edge switch: for each choice below, the uplinks in order."""
+    """Raise InputError if two edge switches need different choices of uplinks to reach the same
+    switch of a layer.
+
+    For each edge switch, ``rows`` has the switches of the layer that it can reach: one list for
+    each switch below, in the order of that switch's uplinks."""
     seen: dict[int, int] = {}
     for edge, row in rows.items():
         above = [s for layer in row for s in layer]

@@ -65,10 +65,10 @@ class CableRow:
 
 
 def latencies_ps(network: Network) -> Ints:
-    """Return int64[n_nodes], the latency of each switch. Delays of links into it include it.
+    """Return the latency of each switch and 0 for each host, int64[n_nodes].
 
-    A host adds nothing, so the difference between both directions of a cable gives a switch's
-    latency, once the other end's is known.
+    The delay of a link into a switch includes the switch's latency. So once the latency of one end
+    of a cable is known, the delays of the cable's two directions give that of the other end.
     """
     latency = np.full(network.n_nodes, -1, np.int64)
     latency[: network.n_hosts] = 0

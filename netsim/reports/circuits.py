@@ -169,7 +169,7 @@ def waiting_slot(engine: Engine) -> str:
     flows = np.flatnonzero((_phases(engine) == last) & (engine.flow_states().done_ps < 0))
     if last + 1 == states.begin_ps.size or not flows.size:
         return ""
-    named = listed([f"flow {flow}" for flow in flows.tolist()], NAMED)
+    named = listed(flows.tolist(), NAMED, "flow {}".format)
     return f"slot {last + 1} of circuit switches waits for {named}"
 
 

@@ -137,8 +137,9 @@ def _outages(network: Network, faults: LinkFaults) -> Table:
 
 
 def _intervals(network: Network, faults: LinkFaults) -> list[Table]:
-    """Return the intervals with another rate or with losses; each ends when the link's next
-    interval starts. The value of a loss is the probability that a one-byte packet is lost."""
+    """Return the intervals in which a link has a changed rate or loses packets. Each ends when the
+    link's next interval starts. The value of a loss is the probability of losing a packet of one
+    byte."""
     port = np.repeat(np.arange(network.n_ports), np.diff(faults.interval_ptr))
     until = np.append(faults.interval_start_ps[1:], NONE)
     until[faults.interval_ptr[1:] - 1] = NONE

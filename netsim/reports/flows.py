@@ -123,7 +123,7 @@ def simulated_flows(
         done_ps, acked_ps = segments.latest(done_ps), segments.latest(acked_ps)
         counts = segments.total(counts[0]), segments.total(counts[1])
         delivered = segments.at_destination(delivered)
-    outcome = {
+    outcome: Table = {
         "start_ps": start_ps,
         "fct_ps": np.where(done_ps >= 0, done_ps - start_ps, -1),
         "acked_ps": np.where(acked_ps >= 0, acked_ps - start_ps, -1),
@@ -162,7 +162,7 @@ def ideal_flows(point: Point, scenario: Scenario) -> Table:
 
 
 def _of_traffic(point: Point, scenario: Scenario) -> tuple[FlowTable, IdealTimes, Ints]:
-    """Return the flows of the traffic, their ideal times, and their numbers of data packets."""
+    """Return the traffic's flows, their ideal times, and the number of data packets of each."""
     flows, segments = scenario.flows, scenario.segments
     packets = packet_counts(flows.size_bytes, point.packets)
     if segments is not None and scenario.alone is not None:
@@ -209,7 +209,7 @@ def _segments(
 
 
 def _table(point: Point, scenario: Scenario, outcome: Table) -> Table:
-    """Return one row per flow of the traffic; `outcome` has the columns of what happened to it."""
+    """Return one row per flow of the traffic. `outcome` has the times and counts of each flow."""
     flows, ideal, packets = _of_traffic(point, scenario)
     fct_ps = outcome["fct_ps"]
     names = np.array(["", *(flow_class.name for flow_class in point.classes)])

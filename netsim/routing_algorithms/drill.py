@@ -1,9 +1,9 @@
-"""DRILL(d, m): each packet takes the shortest among random queues and the queue taken last.
+"""DRILL(d, m): each packet takes the shortest of d random queues and the last queue chosen.
 
-For each packet, an ingress port compares `samples` (d) random candidates and, with `remember`
-(m = 1), the port that it took last, and takes the port with the fewest bytes held. If `samples` is
-at least the number of candidates, it compares all of them, as least_loaded does. Packets of a flow
-may arrive out of order.
+For each packet, an ingress port compares `samples` (d) random candidates. With `remember` (m = 1),
+it also compares the port that it chose last. The packet leaves by the port that holds the fewest
+bytes. If `samples` is at least the number of candidates, all are compared, as in least_loaded.
+Packets of a flow may arrive out of order.
 
 Ghorbani et al., "DRILL: Micro Load Balancing for Low-Latency Data Center Networks", SIGCOMM 2017,
 section 3, which finds d = 2 and m = 1 enough.
@@ -14,13 +14,13 @@ from netsim.routing import candidate, held
 from netsim.routing_algorithms import least_loaded, spray_random
 
 PARAMS = [
-    Param("samples", "count", 2, "random ports looked at (d)", "DRILL, section 3: 2", minimum=1),
-    Param("remember", "bool", True, "also the port taken last (m = 1)", "DRILL, section 3: 1"),
+    Param("samples", "count", 2, "random ports to compare (d)", "DRILL, section 3: 2", minimum=1),
+    Param("remember", "bool", True, "also the last port chosen (m = 1)", "DRILL, section 3: 1"),
 ]
 
 COUPLED = True
 PORT_SALTS = spray_random.PORT_SALTS
-PORT_STATE = ("port", "index")  # taken last: port + 1; 0: none yet
+PORT_STATE = ("port", "index")  # chosen last: port + 1; 0: none yet
 
 
 def choose(env, now, port, pkt, first, n):

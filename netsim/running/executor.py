@@ -77,7 +77,7 @@ class RunOptions:
 
 @frozen
 class Callbacks:
-    """Callbacks that receive the reports of a run, or stop it.
+    """Callbacks that report on a run or stop it.
 
     `watch` is called at the start of each point and returns the callback for its progress. `note`
     gets messages about earlier results and lost processes, `predicted` the estimates of the points

@@ -516,7 +516,7 @@ def _notes(result: Result, found: Timeline) -> Iterator[str]:
     if found.left_out:
         yield f"{found.left_out:,} more rows not shown"
     if found.without_rows:
-        hosts = listed([f"h{host}" for host in found.without_rows], FEW_HOSTS)
+        hosts = listed(found.without_rows, FEW_HOSTS, "h{}".format)
         yield f"hosts without tasks: {hosts}"
     scale = sweeps.resolved(result, "traffic.message_scale")
     if scale not in (None, 1):

@@ -313,7 +313,7 @@ def step_parts(step: Mapping[str, Any]) -> dict[str, float]:
 
 
 def whole_steps(job: Job) -> list[tuple[str, dict[str, Any]]]:
-    """Return the whole job's step by forecast and by formula, with names, if it was sampled."""
+    """Return the names and steps of the whole job's forecast and formula; [] without a sample."""
     if not (found := job.get("forecast")):
         return []
     whole = [("forecast", found), ("formula", found["formula"])]

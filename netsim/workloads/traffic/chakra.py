@@ -267,7 +267,7 @@ class Nodes:
         """Raise one error for all `bad` nodes."""
         found = np.flatnonzero(bad)
         if found.size:
-            names = listed([self.name(node) for node in found.tolist()], MAX_NAMED)
+            names = listed(found.tolist(), MAX_NAMED, self.name)
             raise InputError(f"{found.size:,} nodes {what}: {names}", hint=hint)
 
 
